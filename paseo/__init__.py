@@ -1,0 +1,1 @@
+"""PASEO: image restoration with latent diffusion priors and small learned operators."""

@@ -1,0 +1,101 @@
+"""Page one: the nouns of the library and what they promise each other.
+
+    x ─ degrade ─▶ y ─ codec.encode(degradation.lift(y)) ─▶ y_z ─ sampler(prior, problem, noise) ─▶ z ─ codec.decode ─▶ x̂
+
+Images next to a codec are float (B,3,H,W) in [-1,1]; at every public boundary they are in [0,1] or PIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from paseo.noise import Noise
+from paseo.schedule import Point, Schedule
+
+LatentOperator = Callable[[Tensor], Tensor]
+"""H_ψ: clean latent → encoding of the degraded image, already bound to the measurement's noise level."""
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A denoiser with prompt and guidance already bound."""
+
+    @property
+    def schedule(self) -> Schedule: ...
+    def x0(self, x: Tensor, t: float) -> Tensor:
+        """E[z | x_t = x] at native time t; one call is one NFE."""
+        ...
+
+
+@runtime_checkable
+class Codec(Protocol):
+    """An autoencoder between images and the prior's latents."""
+
+    factor: int  # image pixels per latent cell and side
+
+    def encode(self, x: Tensor) -> Tensor: ...  # (B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean
+    def decode(self, z: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class Degradation(Protocol):
+    """A in pixels, without noise, on images in [-1,1]. Linear ones also have `adjoint(y, size)`."""
+
+    name: str
+    linear: bool
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+    def lift(self, y: Tensor) -> Tensor:
+        """Measurement → image size, so that it can be encoded."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All that a sampler may know: no ground truth inside."""
+
+    y: Tensor  # the measurement, in [-1,1] units, at its own size
+    y_z: Tensor  # (B, c, H/f, W/f): its encoding, in the prior's units
+    sigma_y: float  # std of its noise, in [0,1] units
+    operator: LatentOperator  # H_ψ
+    degradation: Degradation | None = None  # A, for methods that work in pixels
+    codec: Codec | None = None
+    observed: Tensor | None = None  # latent cells that carry information, 1 = seen; for weight="mask" and DING
+    latent_shape: tuple[int, ...] | None = None  # (B, …) of z where it differs from y_z's
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the latent that is sought."""
+        return self.latent_shape or tuple(self.y_z.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a `watch` hook is shown once per step; `trace` only if the hook asks for it with `wants_trace = True`."""
+
+    index: int  # 0 … total − 1
+    total: int
+    point: Point
+    x: Tensor  # the diffusion state after the step
+    z: Tensor  # the clean estimate of the step
+    trace: dict[str, Any] = field(default_factory=dict)
+
+
+Watch = Callable[[Step], None]
+
+
+def ignore(step: Step) -> None:
+    """The default hook."""
+
+
+class Sampler(Protocol):
+    """A frozen dataclass of hyperparameters that can be called."""
+
+    def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor: ...
+    def unsupported(self, problem: Problem) -> str | None:
+        """The reason why this sampler cannot run here, or None."""
+        ...

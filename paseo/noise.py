@@ -1,0 +1,42 @@
+"""Randomness as an argument: one generator per sample, so that a sample alone equals the same sample in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class Noise:
+    """Independent Gaussian streams, one per sample of the batch, drawn on the CPU for the same numbers everywhere."""
+
+    def __init__(self, seeds: int | Sequence[int] | Sequence[torch.Generator]) -> None:
+        entries = [seeds] if isinstance(seeds, int) else list(seeds)
+        if not entries:
+            raise ValueError("Noise needs at least one seed.")
+        self.generators = [g if isinstance(g, torch.Generator) else _seeded(g) for g in entries]
+        self.seeds = [g.initial_seed() for g in self.generators]
+
+    def __len__(self) -> int:
+        return len(self.generators)
+
+    def like(self, x: Tensor) -> Tensor:
+        """Standard normal noise of x's shape, dtype and device; x[i] is served by the i-th generator."""
+        return self.normal(x.shape).to(device=x.device, dtype=x.dtype)
+
+    def normal(self, shape: Sequence[int]) -> Tensor:
+        """The same for a shape (B, ...), in float32 on the CPU."""
+        if shape[0] != len(self.generators):
+            raise ValueError(f"A batch of {shape[0]} needs as many seeds, got {len(self.generators)}.")
+        return torch.stack([torch.randn(tuple(shape[1:]), generator=g, device=g.device).cpu() for g in self.generators])
+
+    def signs(self, x: Tensor) -> Tensor:
+        """Rademacher probes (±1) of x's shape, dtype and device."""
+        return torch.where(self.normal(x.shape) < 0, -1.0, 1.0).to(device=x.device, dtype=x.dtype)
+
+
+def _seeded(seed: int) -> torch.Generator:
+    if not 0 <= int(seed) < 2**63:
+        raise ValueError(f"A seed is an integer from 0 to 2^63 - 1, got {seed}.")
+    return torch.Generator("cpu").manual_seed(int(seed))

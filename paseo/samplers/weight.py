@@ -1,0 +1,52 @@
+"""Likelihood weights W = diag(w): how far each entry of the measurement is believed.
+
+`soft` and `fixed` read w_i ∝ ‖J_i‖, the norm of the operator's i-th row, from Hutchinson probes: E[(J u)_i²] = (J Jᵀ)_ii
+for random signs u. An entry that no latent can move (the hole of an inpainting mask) then has no say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from paseo.base import Problem
+from paseo.errors import BadInput
+from paseo.linalg import linearize
+from paseo.noise import Noise
+
+Weight = Literal["ones", "soft", "fixed", "mask"]
+PROBES = 4
+THRESHOLD = 0.2  # of the largest weight, for `fixed`
+
+
+def sensitivity(J: Callable[[Tensor], Tensor], z: Tensor, noise: Noise, probes: int = PROBES) -> Tensor:
+    """Row norms of J at z, scaled to a largest entry of 1 in each sample."""
+    squares = torch.stack([J(noise.signs(z)).square() for _ in range(probes)]).mean(0)
+    w = squares.sqrt()
+    return w / w.flatten(1).amax(1).clamp_min(torch.finfo(w.dtype).tiny).view(-1, *[1] * (w.ndim - 1))
+
+
+def constant_weight(kind: Weight, problem: Problem, noise: Noise) -> Tensor | None:
+    """The weight that holds for a whole run, or None where each correction has its own (`soft`)."""
+    if kind == "soft":
+        return None
+    if kind == "ones":
+        return torch.ones((), dtype=problem.y_z.dtype, device=problem.y_z.device)
+    if kind == "mask":
+        if problem.observed is None:
+            raise BadInput("weight='mask' needs problem.observed, the latent cells that are seen. Use weight='soft' to do without a mask.")
+        return problem.observed.to(problem.y_z)
+    w = sensitivity(linearize(problem.operator, problem.y_z).J, problem.y_z, noise)
+    return erode(w * (w >= THRESHOLD))
+
+
+def erode(w: Tensor) -> Tensor:
+    """Drop the one-cell rim of the region where w > 0, in the two spatial axes."""
+    if w.ndim != 4:
+        return w
+    empty = F.pad((w <= 0).to(w.dtype), (1, 1, 1, 1), value=0.0)  # the image border is no rim
+    return w * (F.max_pool2d(empty, 3, stride=1) == 0)
