@@ -1,0 +1,79 @@
+"""Models by name: the embedded ones of this folder, a folder of one's own, or a diffusers model.
+
+A model is a prior and a codec that share a latent space, with the operators that were trained for it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from paseo.base import Codec, Prior
+from paseo.errors import BadInput, MissingWeights
+
+ROOT = Path(__file__).parent
+DEFAULT = "faces-128"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A prior, its codec, and where their operators lie."""
+
+    name: str
+    prior: Prior
+    codec: Codec
+    latent_channels: int
+    size: int  # the image side the prior was trained on
+    folder: Path | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """Tasks for which an operator is stored with the model."""
+        folder = self.folder / "operators" if self.folder else None
+        return sorted(p.name for p in folder.iterdir() if (p / "config.json").is_file()) if folder and folder.is_dir() else []
+
+    def operator(self, task: str) -> Any:
+        """H_ψ of a task, from the model's own folder."""
+        from paseo.operators.store import load_operator
+
+        if task not in self.tasks or self.folder is None:
+            known = ", ".join(self.tasks) or "none"
+            raise MissingWeights(
+                f"The model {self.name} has no operator for {task!r} (it has: {known}). Train one with `paseo train operator --task {task} --model {self.name}`."
+            )
+        return load_operator(self.folder / "operators" / task)
+
+
+def available() -> list[str]:
+    """Names of the embedded models."""
+    return sorted(p.parent.name for p in ROOT.glob("*/config.json"))
+
+
+def load_model(name: str | Path = DEFAULT, **options: Any) -> Model:
+    """An embedded model by name, a folder with the same layout, or anything diffusers can load."""
+    folder = ROOT / name if str(name) in available() else Path(name)
+    if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file():
+        return _load_embedded(folder, **options)
+    if str(name) == DEFAULT:
+        raise MissingWeights(f"The embedded model {DEFAULT} is not in this installation. Reinstall the package.")
+    from paseo.priors.load import load_diffusers_model
+
+    return load_diffusers_model(str(name), **options)
+
+
+def _load_embedded(folder: Path, **options: Any) -> Model:
+    from paseo.codecs.embedded import EmbeddedCodec
+    from paseo.priors.embedded import EmbeddedPrior
+
+    if options:
+        raise BadInput(f"The model {folder.name} is unconditional: it takes no {', '.join(sorted(options))}.")
+    config = json.loads((folder / "config.json").read_text())
+    codec = EmbeddedCodec.load(folder, config["latent_space"])
+    prior = EmbeddedPrior.load(folder)
+    hashes = {"codec": codec.hash, "prior": prior.hash}
+    return Model(config["name"], prior, codec, codec.channels, config["size"], folder, config, hashes)
