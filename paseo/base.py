@@ -31,6 +31,22 @@ class Prior(Protocol):
         ...
 
 
+class Counted:
+    """A prior that counts its calls, so that a reported NFE is what was really spent."""
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+        self.nfe = 0
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.prior.schedule
+
+    def x0(self, x: Tensor, t: float) -> Tensor:
+        self.nfe += 1
+        return self.prior.x0(x, t)
+
+
 @runtime_checkable
 class Codec(Protocol):
     """An autoencoder between images and the prior's latents."""
