@@ -77,10 +77,10 @@ class AutoencoderNet(nn.Module):
 
     def __init__(
         self,
-        channels: int = 12,
+        channels: int = 16,
         widths: tuple[int, int, int] = (32, 64, 128),
         encoder_blocks: tuple[int, int, int] = (1, 1, 2),
-        decoder_blocks: tuple[int, int, int] = (2, 3, 4),
+        decoder_blocks: tuple[int, int, int] = (2, 4, 4),
     ) -> None:
         super().__init__()
         self.config = dict(channels=channels, widths=widths, encoder_blocks=encoder_blocks, decoder_blocks=decoder_blocks)

@@ -61,7 +61,7 @@ class Level(nn.Module):
 class FlowUNet(nn.Module):
     """u(x, t) for x (B,c,h,w) and t (B,) in [0, 1]."""
 
-    def __init__(self, channels: int = 12, widths: tuple[int, ...] = (96, 160, 192), blocks: int = 2, attend_from: int = 1) -> None:
+    def __init__(self, channels: int = 16, widths: tuple[int, ...] = (96, 160, 192), blocks: int = 2, attend_from: int = 1) -> None:
         super().__init__()
         widths = tuple(widths)
         self.config = dict(channels=channels, widths=list(widths), blocks=blocks, attend_from=attend_from)
