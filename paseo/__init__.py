@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paseo.errors import Unsupported as Unsupported
     from paseo.models import Model as Model
     from paseo.models import load_model as load_model
-    from paseo.models import load_operator as load_operator
+    from paseo.operators.store import load_operator as load_operator
     from paseo.noise import Noise as Noise
     from paseo.presets import preset as preset
     from paseo.priors import GaussianPrior as GaussianPrior
@@ -44,7 +44,7 @@ _HOME = {
     "restore": "paseo.restore",
     "Restored": "paseo.restore",
     "load_model": "paseo.models",
-    "load_operator": "paseo.models",
+    "load_operator": "paseo.operators.store",
     "Model": "paseo.models",
     "task": "paseo.degrade",
     "preset": "paseo.presets",
@@ -58,11 +58,12 @@ _HOME = {
     "NotFinite": "paseo.errors",
     "Unsupported": "paseo.errors",
 }
-_SUBMODULES = frozenset(
-    "base bench codecs degrade errors images linalg metrics models noise operators presets priors record reproduce samplers schedule sheet train".split()
-)
+_SUBMODULES = {
+    *("base", "errors", "noise", "schedule", "linalg", "degrade", "codecs", "priors", "operators", "samplers", "metrics"),
+    *("images", "record", "sheet", "models", "presets", "train", "reproduce", "bench"),
+}
 
-__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "paseo"
 
 NOUNS = {"base", "errors", "noise", "schedule", "linalg", "degrade", "codecs", "priors", "operators", "samplers", "metrics"}
-FILES = {"images", "sheet", "record"}
+FILES = {"files", "images", "sheet", "record"}
 LIBRARY = NOUNS | FILES | {"restore", "presets", "models"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -23,12 +23,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors"},
     "schedule": {"errors"},
     "base": {"noise", "schedule"},
-    "images": {"errors"},  # files ↔ tensors in [0,1]
+    "files": {"errors"},  # whole or not at all
+    "images": {"errors", "files"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
-    "record": {"errors", "images"},  # the JSON beside every output
+    "record": {"errors", "files"},  # the JSON beside every output
     "degrade": {"base", "errors"},
     "codecs": {"base", "errors"},
-    "operators": {"base", "errors", "linalg", "noise"},
+    "operators": {"base", "errors", "files", "linalg", "noise"},
     "priors": {"base", "errors", "schedule"},
     "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
     "restore": {"base", "noise", "errors", "images"},
