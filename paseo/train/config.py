@@ -1,0 +1,104 @@
+"""The settings every training run has; the recipes inherit them and add their own.
+
+Each field carries its help text, from which the command line builds its options.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from paseo.errors import BadInput
+
+Precision = Literal["auto", "bf16", "fp32"]
+
+
+def option(default: Any, help: str) -> Any:
+    """A dataclass field with a help text; `...` as default makes it required."""
+    metadata = {"help": help}
+    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+
+
+def budget(default: Any, help: str) -> Any:
+    """An option that may change between the sittings of one run: it does not alter what a given step computes."""
+    return field(default=default, metadata={"help": help, "free": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopConfig:
+    """Budget, optimiser, bookkeeping."""
+
+    out: Path = option(..., "Folder of the run: checkpoint, log, plot and the exported weights.")
+    steps: int | None = budget(20_000, "Optimiser steps in all; the cosine schedule ends there.")
+    minutes: float | None = budget(None, "Time budget over all sittings; the run ends at whichever budget is used up first.")
+    batch_size: int = option(16, "Samples per step, over all processes together.")
+    lr: float = option(1e-3, "Peak learning rate.")
+    schedule: Literal["cosine", "constant"] = option("cosine", "Learning rate after the warm-up.")
+    warmup: int = option(100, "Steps over which the learning rate rises linearly from zero.")
+    final_lr: float = option(0.03, "Learning rate at the end of the cosine, as a fraction of the peak.")
+    weight_decay: float = option(0.0, "Decoupled weight decay (AdamW).")
+    beta2: float = option(0.999, "Adam's second-moment decay.")
+    clip: float | None = option(1.0, "Largest gradient norm; none to leave gradients as they are.")
+    ema: float = option(0.999, "Decay of the averaged weights that are validated and exported; 0 for the raw weights.")
+    seed: int = option(0, "Decides the initial weights, the order of the data and all noise.")
+    precision: Precision = option("auto", "bf16 autocast, fp32, or auto: bf16 where the hardware multiplies it.")
+    device: Literal["auto", "cpu"] = option("auto", "auto takes an accelerator if there is one.")
+    log_every: int = option(50, "Steps between two lines of the log.")
+    validate_every: int = option(500, "Steps between two validations.")
+    checkpoint_minutes: float = budget(3.0, "Minutes between two checkpoints.")
+    resume: bool = budget(True, "Go on from the checkpoint in OUT if there is one; otherwise start over.")
+    quiet: bool = budget(False, "No progress bar.")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "out", Path(self.out))
+        if self.steps is None and self.minutes is None:
+            raise BadInput("A training run needs a budget: give steps, minutes, or both.")
+        positive = ("steps", "minutes", "batch_size", "lr", "log_every", "validate_every", "clip")
+        for name in positive:
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise BadInput(f"{name} is {value}, expected a number above 0.")
+        for name, low, high in (("ema", 0, 1), ("beta2", 0, 1), ("final_lr", 0, 1.0000001), ("weight_decay", 0, 10), ("warmup", 0, 1e9)):
+            value = getattr(self, name)
+            if not low <= value < high:
+                raise BadInput(f"{name} is {value}, expected {low} ≤ {name} < {high:g}.")
+        for name, choices in (("schedule", ("cosine", "constant")), ("precision", ("auto", "bf16", "fp32")), ("device", ("auto", "cpu"))):
+            if getattr(self, name) not in choices:
+                raise BadInput(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}.")
+        if not 0 <= self.seed < 2**31:
+            raise BadInput(f"seed is {self.seed}, expected 0 to 2^31 - 1.")
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields as JSON values, for records."""
+        return json.loads(json.dumps({f.name: getattr(self, f.name) for f in fields(self)}, default=str))
+
+    def identity(self) -> dict[str, Any]:
+        """The fields that decide what a step computes: a checkpoint is continued only under the same ones."""
+        free = {f.name for f in fields(self) if f.metadata.get("free")} | {"out"}
+        return {name: value for name, value in self.as_json().items() if name not in free}
+
+    def lr_at(self, step: int, progress: float) -> float:
+        """Learning rate of a step (counted from 0) when `progress` ∈ [0,1] of the budget is used."""
+        lr = self.lr * min(1.0, (step + 1) / max(1, self.warmup))
+        if self.schedule == "constant":
+            return lr
+        return lr * (self.final_lr + (1 - self.final_lr) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
+
+    def bf16_on(self, device: torch.device) -> bool:
+        """Whether to autocast to bfloat16 on this device."""
+        if self.precision != "auto":
+            return self.precision == "bf16"
+        if device.type == "cuda":
+            return torch.cuda.is_bf16_supported(including_emulation=False)
+        return device.type == "cpu" and _cpu_multiplies_bf16()
+
+
+def _cpu_multiplies_bf16() -> bool:
+    """avx512_bf16 or AMX: elsewhere bfloat16 on the CPU is emulated and slower than float32."""
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public, hence looked up with care
+    return any(bool(getattr(torch.cpu, name, bool)()) for name in probes)
