@@ -1,1 +1,43 @@
-"""."""
+"""Latent operators H: the learned network, exact linear maps, their files and their checks. Names are loaded when used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paseo.operators.check import OperatorCheck as OperatorCheck
+    from paseo.operators.check import check_operator as check_operator
+    from paseo.operators.config import OperatorConfig as OperatorConfig
+    from paseo.operators.hub import OperatorModel as OperatorModel
+    from paseo.operators.net import OperatorNet as OperatorNet
+    from paseo.operators.store import check_latent_space as check_latent_space
+    from paseo.operators.store import load_operator as load_operator
+    from paseo.operators.store import save_operator as save_operator
+    from paseo.operators.tangent import BoundOperator as BoundOperator
+
+_HOME = {
+    "BoundOperator": "tangent",
+    "OperatorCheck": "check",
+    "OperatorConfig": "config",
+    "OperatorModel": "hub",  # brings diffusers
+    "OperatorNet": "net",
+    "check_latent_space": "store",
+    "check_operator": "check",
+    "load_operator": "store",
+    "save_operator": "store",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

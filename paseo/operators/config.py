@@ -1,0 +1,72 @@
+"""What an operator must say about itself to be used rightly: its latent space, its degradation, its noise, its training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from paseo.errors import BadInput
+
+NoiseUnit = Literal["unit", "signed"]
+
+
+@dataclass(frozen=True)
+class OperatorConfig:
+    """The config.json of an operator."""
+
+    channels: int  # of the latent
+    latent_space: str = ""  # id of the latent space, such as "faces-128" or "sd3.5"
+    vae_hash: str = ""  # sha256 of the autoencoder's weights; empty = not known, fits any
+    degradation: str = ""  # name of the task, such as "sr4"
+    degradation_params: dict[str, Any] = field(default_factory=dict)
+    noise_range: tuple[float, float] = (0.0, 0.02)  # of the training noise; U(0, 0.04) on [-1,1] images
+    noise_unit: NoiseUnit = "unit"  # of noise_range: "unit" = images in [0,1], "signed" = images in [-1,1]
+    training: dict[str, Any] = field(default_factory=dict)  # summary: data, steps, loss, final validation error
+
+    def __post_init__(self) -> None:
+        if isinstance(self.channels, bool) or not isinstance(self.channels, int) or not 1 <= self.channels <= 4096:
+            raise BadInput(f"channels={self.channels!r} is not the channel count of a latent (4 for SD 1.x, 16 for SD3).")
+        if self.noise_unit not in get_args(NoiseUnit):
+            raise BadInput(f"noise_unit={self.noise_unit!r} is not one of {', '.join(get_args(NoiseUnit))}.")
+        object.__setattr__(self, "noise_range", _range(self.noise_range))
+        for name, kind in (
+            ("latent_space", str),
+            ("vae_hash", str),
+            ("degradation", str),
+            ("degradation_params", dict),
+            ("training", dict),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise BadInput(f"{name}={getattr(self, name)!r} in an operator's config is not a {kind.__name__}.")
+
+    @property
+    def unit_noise_range(self) -> tuple[float, float]:
+        """The training noise as σ_y, in [0,1] units."""
+        low, high = self.noise_range
+        return (low, high) if self.noise_unit == "unit" else (low / 2, high / 2)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "noise_range": list(self.noise_range)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> OperatorConfig:
+        """From a config.json; entries that start with an underscore belong to the library that wrote them."""
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(k for k in values if k not in known and not k.startswith("_"))
+        if unknown:
+            raise BadInput(f"Unknown entries in an operator's config: {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
+        if "channels" not in values:
+            raise BadInput("An operator's config needs at least 'channels', the channel count of its latent space.")
+        return cls(**{k: v for k, v in values.items() if k in known})
+
+
+def _range(value: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(v) for v in value)
+    except (TypeError, ValueError):
+        raise BadInput(f"noise_range={value!r} is not a pair of numbers such as [0.0, 0.02].") from None
+    if not (0 <= low <= high and math.isfinite(high)):
+        raise BadInput(f"noise_range={value!r} is not an interval 0 ≤ low ≤ high.")
+    return low, high

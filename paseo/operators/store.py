@@ -1,0 +1,174 @@
+"""Operators as folders: config.json and diffusion_pytorch_model.safetensors, as diffusers lays out a component.
+
+    folder/config.json                            OperatorConfig: latent space, degradation, noise, training
+    folder/diffusion_pytorch_model.safetensors    the weights, float32 or float16 (read as float32)
+    folder/SHA256SUMS                             of the weights, in the format of `sha256sum`; checked where present
+
+`model.safetensors` is read as well. Nothing is ever unpickled. An operator belongs to one latent space: it maps
+encodings to encodings of one autoencoder, whose hash it remembers (`check_latent_space`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from paseo.errors import BadInput, MissingWeights
+from paseo.files import atomic, read_json, write_json, write_text
+from paseo.operators.config import OperatorConfig
+from paseo.operators.net import OperatorNet
+
+CONFIG = "config.json"
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+OTHER_WEIGHTS = ("model.safetensors",)
+SUMS = "SHA256SUMS"
+CLASS_NAMES = ("OperatorModel", "OperatorNet")  # what `_class_name` may be
+
+
+def save_operator(net: OperatorNet, folder: str | Path, *, half: bool = False) -> str:
+    """Write the folder and return the SHA-256 of the weights; `half` stores float16, 2.4 instead of 4.8 MB."""
+    from safetensors.torch import save
+
+    dtype = torch.float16 if half else torch.float32
+    state = {name: value.detach().to("cpu", dtype).contiguous() for name, value in net.state_dict().items()}
+    if bad := [name for name, value in state.items() if not torch.isfinite(value).all()]:
+        raise BadInput(f"Not saved: the weights {', '.join(bad[:3])} are not finite in {_name(dtype)}. Did the training diverge?")
+    folder, data = Path(folder), save(state, metadata={"format": "pt"})
+    digest = hashlib.sha256(data).hexdigest()
+    (folder / SUMS).unlink(missing_ok=True)  # until both files are whole, nothing vouches for them
+    with atomic(folder / WEIGHTS) as file:
+        file.write(data)
+    write_json(folder / CONFIG, {"_class_name": CLASS_NAMES[0], "_paseo_version": _version(), **net.spec.to_dict()})
+    write_text(folder / SUMS, f"{digest}  {WEIGHTS}\n")
+    return digest
+
+
+def load_operator(
+    source: str | Path, *, codec_hash: str = "", force: bool = False, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+) -> OperatorNet:
+    """The frozen operator of a folder, or of a Hugging Face repository such as "user/paseo-sd35-sr4".
+
+    `codec_hash` is the hash of the autoencoder it will be used with; another than the operator's own is refused unless `force`.
+    """
+    folder = Path(source) if Path(source).exists() else _download(str(source))
+    folder = folder.parent if folder.is_file() else folder
+    config = load_config(folder)
+    check_latent_space(config, codec_hash, force)
+    net = OperatorNet(config)
+    net.load_state_dict(_checked(load_weights(folder), net, folder))
+    return net.to(device, dtype).eval().requires_grad_(False)
+
+
+def check_latent_space(config: OperatorConfig, codec_hash: str, force: bool = False) -> None:
+    """Refuse an operator of another autoencoder; an unknown hash on either side cannot be checked and passes."""
+    ours, theirs = config.vae_hash.lower(), codec_hash.lower()
+    if not ours or not theirs or ours == theirs:
+        return
+    message = (
+        f"This operator was trained in the latent space {config.latent_space or '(unnamed)'} of the autoencoder {ours[:12]}…, "
+        f"not of {theirs[:12]}…; the same numbers mean different images there."
+    )
+    if not force:
+        raise BadInput(f"{message} Use the model it was trained for, train one with `paseo train operator`, or force it.")
+    warnings.warn(message, stacklevel=2)
+
+
+def load_config(folder: Path) -> OperatorConfig:
+    """The checked config.json of an operator's folder."""
+    path = folder / CONFIG
+    if not path.is_file():
+        raise MissingWeights(f"{folder} is not an operator: it has no {CONFIG}. Give the folder that `paseo train operator` wrote.")
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise BadInput(f"{path} does not hold a JSON object.")
+    if (kind := values.get("_class_name", CLASS_NAMES[0])) not in CLASS_NAMES:
+        raise BadInput(f"{path} describes a {kind}, not an operator ({CLASS_NAMES[0]}).")
+    return OperatorConfig.from_dict(values)
+
+
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of an operator's folder in float32, after the checksum where there is one."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    path = _weights_file(folder)
+    data = path.read_bytes()
+    _check_sum(path, data)
+    try:
+        state = load(data)
+    except SafetensorError as error:
+        raise MissingWeights(f"{path} ({len(data)} bytes) is cut short or no safetensors file: {error}. Copy or train it again.") from error
+    return {name: value.to(torch.float32) for name, value in state.items()}
+
+
+def _weights_file(folder: Path) -> Path:
+    for name in (WEIGHTS, *OTHER_WEIGHTS):
+        if (folder / name).is_file():
+            return folder / name
+    pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(pattern))
+    hint = f" ({pickles[0]} is a pickle, which is never opened here: store it as safetensors.)" if pickles else ""
+    raise MissingWeights(f"{folder} has no {WEIGHTS}.{hint} Copy the whole folder, or train the operator with `paseo train operator`.")
+
+
+def _check_sum(path: Path, data: bytes) -> None:
+    sums = path.parent / SUMS
+    if not sums.is_file():
+        return
+    lines = (line.split(None, 1) for line in sums.read_text(encoding="utf-8").splitlines())
+    expected = {line[0].lower() for line in lines if len(line) == 2 and line[1].lstrip("*") == path.name}
+    if expected and hashlib.sha256(data).hexdigest() not in expected:
+        raise MissingWeights(
+            f"{path} is not the file that was saved: its SHA-256 differs from {SUMS}. "
+            f"Copy it again; if you changed it on purpose, delete {SUMS}."
+        )
+
+
+def _checked(state: Mapping[str, Tensor], net: OperatorNet, folder: Path) -> Mapping[str, Tensor]:
+    """The state itself, if it is one of this network."""
+    want = {name: tuple(value.shape) for name, value in net.state_dict().items()}
+    if missing := sorted(want.keys() - state.keys()):
+        raise MissingWeights(f"{folder}: {len(missing)} of {len(want)} tensors are missing, the first is {missing[0]}.")
+    if extra := sorted(state.keys() - want.keys()):
+        raise BadInput(f"{folder}: {len(extra)} tensors do not belong to the operator network, the first is {extra[0]}.")
+    for name, shape in want.items():
+        if tuple(state[name].shape) != shape:
+            raise BadInput(
+                f"{folder}: {name} has the shape {tuple(state[name].shape)}, but {CONFIG} (channels={net.spec.channels}) asks for {shape}."
+            )
+        if not torch.isfinite(state[name]).all():
+            raise BadInput(f"{folder}: {name} holds NaN or infinite values. Train or copy the operator again.")
+    return state
+
+
+def _download(name: str) -> Path:
+    """A snapshot of a Hugging Face repository, from the cache where it is there."""
+    parts = name.split("/")
+    if len(parts) != 2 or not all(parts) or name.startswith(("/", ".", "~")):
+        raise MissingWeights(f"There is no folder {name}. Give an operator's folder, or a repository of the Hugging Face hub as user/name.")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=[CONFIG, WEIGHTS, *OTHER_WEIGHTS, SUMS]))
+    except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise MissingWeights(
+            f"There is no folder {name}, and the Hugging Face hub did not give a repository of that name: {first}"
+        ) from error
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("paseo")
+    except PackageNotFoundError:  # run from a source tree that was not installed
+        return "unknown"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
