@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 
 class PaseoError(Exception):
     """Base of all errors raised on purpose; the CLI prints it without a traceback and exits with 2."""
@@ -25,3 +28,23 @@ class NotFinite(PaseoError, FloatingPointError):
 
 class Cancelled(PaseoError):
     """Raised by a `watch` hook to stop a run between two steps."""
+
+
+class OutOfMemory(PaseoError, MemoryError):
+    """The machine or the accelerator ran out of memory; the message says during what, and what needs less."""
+
+
+@contextmanager
+def out_of_memory(during: str, way_out: str) -> Generator[None]:
+    """Turn an allocation failure of torch, on any device, into an `OutOfMemory` that says what to do."""
+    try:
+        yield
+    except OutOfMemory:
+        raise
+    except (MemoryError, RuntimeError) as error:
+        text = str(error)
+        signs = ("out of memory", "can't allocate", "not enough memory")  # CUDA, ROCm and MPS; the CPU; Windows
+        if not (isinstance(error, MemoryError) or any(sign in text for sign in signs)):
+            raise
+        first = text.splitlines()[0] if text else "allocation failed"
+        raise OutOfMemory(f"Out of memory during {during}. {way_out} (torch said: {first})") from error
