@@ -3,6 +3,7 @@
 Each field carries its help text, from which the command line builds its options.
 """
 
+# ruff: noqa: RUF009 (option() makes dataclass fields)
 from __future__ import annotations
 
 import json

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import signal
 import threading
 import time
@@ -24,6 +25,8 @@ from torch import Tensor, nn
 from paseo.errors import BadInput, NotFinite
 from paseo.train.config import LoopConfig
 from paseo.train.state import CHECKPOINT, Ema, Log, load_checkpoint, plot_log, save_checkpoint
+
+_PLOT_SECONDS = 60.0  # between two plots
 
 
 class Recipe(Protocol):
@@ -158,6 +161,7 @@ class _Run:
         self.step, self.elapsed, self.validated = 0, 0.0, 0  # validated: the step of the last validation
         self.sums: dict[str, float] = {}  # since the last line of the log
         self.validation: dict[str, float] = {}
+        self.drawn = time.monotonic()  # when the plot was last renewed
         config.out.mkdir(parents=True, exist_ok=True)
         self._resume()
         self.wrapped = accelerator.prepare(self.net)
@@ -190,6 +194,7 @@ class _Run:
                     saved = time.monotonic()
         if self.step > self.validated and not stop.asked:
             self._validate()
+        self.drawn = -math.inf  # the last plot is due
         self._save()
         self.accelerator.wait_for_everyone()
         return Outcome(self.ema.net.cpu(), self.step, self.elapsed, self.validation, stop.asked)
@@ -252,7 +257,6 @@ class _Run:
             with torch.no_grad():
                 self.validation = self.recipe.validate(self.ema.net)
             self.log.write({"step": self.step, "validation": self.validation, "seconds": round(self.elapsed, 2)})
-            plot_log(self.config.out)
         self.validated = self.step
         self.accelerator.wait_for_everyone()
 
@@ -262,3 +266,6 @@ class _Run:
             meta = {"step": self.step, "elapsed": self.elapsed, "sums": self.sums, "config": self.config.identity()}
             meta |= {"validation": self.validation, "validated": self.validated}
             save_checkpoint(self.config.out, self.net, self.ema, self.optimizer, meta)
+            if time.monotonic() - self.drawn > _PLOT_SECONDS:
+                plot_log(self.config.out)
+                self.drawn = time.monotonic()

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from paseo.base import Degradation
+from paseo.degrade.resize import Downsample
 from paseo.errors import BadInput
 from paseo.train.data import ImageSet
 
@@ -27,8 +28,12 @@ from paseo.train.data import ImageSet
 class Measurement(Protocol):
     """Noise-free measurements of training images, and their way back to image size."""
 
-    name: str
-    identity: str  # changes when the measurements do: names caches of their encodings
+    @property
+    def name(self) -> str: ...
+    @property
+    def params(self) -> dict[str, Any]: ...  # for the exported config
+    @property
+    def identity(self) -> str: ...  # changes when the measurements do: names caches of their encodings
 
     def __call__(self, index: np.ndarray, mirror: Tensor, x: Tensor) -> Tensor:
         """A(x) at its own size; x (B,3,H,W) are images `index`, already mirrored where `mirror` says so."""
@@ -48,6 +53,10 @@ class ByDegradation:
     def name(self) -> str:
         return self.degradation.name
 
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(getattr(self.degradation, "params", {}))
+
     def __call__(self, index: np.ndarray, mirror: Tensor, x: Tensor) -> Tensor:
         with torch.no_grad():
             return self.degradation(x)
@@ -61,8 +70,12 @@ class ByExample:
     """Measurements that were given as images."""
 
     degraded: ImageSet
-    way_back: Callable[[Tensor], Tensor]
+    factor: int = 1  # clean pixels per degraded pixel and side
     name: str = "pairs"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"factor": self.factor}
 
     @property
     def identity(self) -> str:
@@ -72,7 +85,7 @@ class ByExample:
         return mirrored(self.degraded.batch(index), mirror)
 
     def lift(self, y: Tensor) -> Tensor:
-        return self.way_back(y)
+        return y if self.factor == 1 else Downsample(self.factor).lift(y)
 
 
 def mirrored(x: Tensor, mirror: Tensor) -> Tensor:

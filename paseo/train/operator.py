@@ -8,6 +8,7 @@ noise, or `measurements` times per image beforehand. The paper's settings are lr
 run; the defaults here (1e-3 with warm-up and cosine, averaged weights) reach further on a small budget.
 """
 
+# ruff: noqa: RUF009 (option() makes dataclass fields)
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ class OperatorRecipe:
         self.count = len(self.train)
         self.latents = clean_latents(codec, images, cache, accelerator, self.bf16)
         self.targets = self._encode_measurements(cache, accelerator) if config.measurements else None
-        self.net = OperatorNet(self.latents.shape[0])
+        self.net: nn.Module = OperatorNet(self.latents.shape[0])
         self._checks: tuple[Tensor, Tensor, Tensor] | None = None
 
     def loss(self, net: nn.Module, index: Tensor, rng: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
@@ -176,7 +177,7 @@ def _examples(config: OperatorTraining, cache: Path) -> tuple[ImageSet, Measurem
 
     if config.pairs is not None:
         pairs = load_pairs(Path(config.pairs[0]), Path(config.pairs[1]), config.size, cache)
-        return pairs.clean, ByExample(pairs.degraded, Custom(lambda x: x, factor=pairs.factor).lift, config.name or "pairs")
+        return pairs.clean, ByExample(pairs.degraded, pairs.factor, config.name or "pairs")
     assert config.data is not None
     images = load_images(config.data, config.size, cache)
     if config.task is not None:
@@ -212,9 +213,10 @@ def _export(outcome: Outcome, recipe: OperatorRecipe, config: OperatorTraining) 
         latent_space=getattr(recipe.codec, "latent_space", config.model),
         vae_hash=codec_digest(recipe.codec),
         degradation=config.name or recipe.measurement.name,
+        degradation_params=recipe.measurement.params,
         noise_range=(0.0, config.noise),
         noise_unit="signed",
         training=outcome.summary
         | {"images": recipe.count, "batch_size": config.batch_size, "lr": config.lr, "size": config.size, "seed": config.seed},
     )
-    save_operator(net, config.out / EXPORT)
+    save_operator(net, config.out / EXPORT, half=True)
