@@ -97,7 +97,7 @@ class SD3Flow(Flow):
 class VP:
     """Variance preserving, from a β table; ᾱ = 1 is prepended, so t = 0 is exactly clean and t = 1000 pure SD noise."""
 
-    betas: tuple[float, ...] = field(default_factory=lambda: scaled_linear())
+    betas: tuple[float, ...] = field(default_factory=lambda: scaled_linear(), repr=False)
 
     @property
     def alpha_bar(self) -> list[float]:
@@ -124,17 +124,36 @@ class VP:
 
 
 @dataclass(frozen=True)
+class Cosine:
+    """Variance preserving at every level: α = cos(πt/2), σ = sin(πt/2); the uniform grid 1 … 0."""
+
+    def point(self, t: float) -> Point:
+        angle = math.pi * t / 2
+        return Point(t, math.cos(angle) if t < 1.0 else 0.0, math.sin(angle))
+
+    def at_level(self, level: float) -> Point:
+        return self.point(math.atan(level) * 2 / math.pi)
+
+    def times(self, steps: int) -> list[float]:
+        return [1.0 - i / (steps - 1) for i in range(steps)]
+
+
+@dataclass(frozen=True)
 class VE:
-    """α = 1, σ = t; the EDM grid between `high` and `low` with exponent 7, then 0."""
+    """α = 1, σ = t; the EDM grid between `high` and `low` with exponent 7, then 0.
+
+    Pure noise (level ∞) has no place here: `at_level` enters at `ceiling`, where the signal is 1e-4 of the noise.
+    """
 
     high: float = 100.0
     low: float = 0.01
+    ceiling: float = 1e4
 
     def point(self, t: float) -> Point:
         return Point(t, 1.0, t)
 
     def at_level(self, level: float) -> Point:
-        return self.point(level)
+        return self.point(min(level, self.ceiling))
 
     def times(self, steps: int) -> list[float]:
         a, b = self.high ** (1 / 7), self.low ** (1 / 7)
@@ -163,6 +182,12 @@ def grid(schedule: Schedule, steps: int, eta: EtaRule) -> list[Point]:
     if steps < 3:
         raise BadInput(f"steps={steps} is too few: a run needs at least 3 time points (28 is the paper's number).")
     points = [schedule.point(t) for t in schedule.times(steps)]
+    for t, s in pairwise(points):
+        if not t.level > s.level:
+            raise BadInput(
+                f"The noise level σ/α goes from {t.level:.4g} (t={t.t:.4g}) to {s.level:.4g} (t={s.t:.4g}), but a run must go "
+                "from noise to clean. Check the schedule, or take fewer steps."
+            )
     return [points[0], *with_eta(points, eta)]
 
 

@@ -73,5 +73,18 @@ def gain_cg(
     return Solve(torch.zeros_like(JT(W * b)) if g is None else g, used.flatten().long(), residual)
 
 
+def exact_gain(
+    solve: Callable[[Tensor, float, float], Tensor], J: Map, JT: Map, b: Tensor, *, eta2: float, trust: float, report: bool = False
+) -> Solve:
+    """Jᵀ v for (trust·I + η² J Jᵀ) v = b, from an operator's own closed form `solve(b, trust, eta2)`."""
+    v = solve(b, trust, eta2)
+    g = JT(v)
+    residual = None
+    if report:
+        left = b - trust * v - eta2 * J(g)
+        residual = (dot(left, left) / _positive(dot(b, b))).sqrt().flatten()
+    return Solve(g, torch.zeros(b.shape[0], dtype=torch.long, device=b.device), residual)
+
+
 def _positive(x: Tensor) -> Tensor:
     return x.clamp_min(torch.finfo(x.dtype).tiny)

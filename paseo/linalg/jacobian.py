@@ -1,6 +1,8 @@
 """linearize(H, z) → (h, J, Jᵀ): the value and the two products with the Jacobian at z, never a matrix.
 
-Works for any differentiable callable: VJPs run backwards through one retained graph, JVPs are forward-mode dual passes.
+Works for any differentiable callable: VJPs run backwards through one retained graph, JVPs are forward-mode dual passes,
+or, where a layer has no forward mode (fused attention, a custom autograd.Function), two VJPs: u ↦ Jᵀu is linear, and its
+own transpose is J.
 An operator that brings a method `linearize(z)` is asked instead; the 1.2M CNN has one whose products cost one forward.
 """
 
@@ -31,21 +33,37 @@ def linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearization:
 
 def autograd_linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearization:
     """The general case, by automatic differentiation."""
-    z = z.detach()
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
+        z = z.detach().clone()
         z_in = z.clone().requires_grad_(True)
         h = H(z_in)
+    forward_mode = True
 
     def JT(u: Tensor) -> Tensor:
-        if not h.requires_grad:  # H does not depend on z
-            return torch.zeros_like(z)
-        (g,) = torch.autograd.grad(h, z_in, u, retain_graph=True, allow_unused=True)
-        return torch.zeros_like(z) if g is None else g
+        return _pull(h, z_in, u).detach()
 
     def J(v: Tensor) -> Tensor:
-        return torch.func.jvp(H, (z,), (v,))[1].detach()
+        nonlocal forward_mode
+        if forward_mode:
+            try:
+                return torch.func.jvp(H, (z,), (v,))[1].detach()
+            except torch.OutOfMemoryError:
+                raise
+            except (NotImplementedError, RuntimeError):
+                forward_mode = False
+        with torch.inference_mode(False), torch.enable_grad():
+            u = torch.zeros_like(h).requires_grad_(True)
+            return _pull(_pull(h, z_in, u, create_graph=True), u, v.clone()).detach()
 
     return Linearization(h.detach(), J, JT)
+
+
+def _pull(out: Tensor, at: Tensor, u: Tensor, create_graph: bool = False) -> Tensor:
+    """Jᵀu of the graph from `at` to `out`; zero where there is none."""
+    if not out.requires_grad:
+        return torch.zeros_like(at)
+    (g,) = torch.autograd.grad(out, at, u, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    return torch.zeros_like(at) if g is None else g
 
 
 def power_norm(J: Map, JT: Map, v: Tensor, iterations: int = 20) -> Tensor:

@@ -16,16 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from paseo.base import Prior, Problem, Step, Watch, ignore
-from paseo.errors import BadInput, NotFinite
-from paseo.linalg import gain_cg, linearize
+from paseo.base import LatentOperator, Prior, Problem, Step, Watch, ignore
+from paseo.errors import BadInput
+from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
 from paseo.samplers.anchor import Anchor, coefficients
+from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record
 from paseo.samplers.weight import Weight, constant_weight, sensitivity
 from paseo.schedule import EtaRule, grid
 
@@ -51,12 +52,7 @@ class PASEO:
     cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
 
     def __post_init__(self) -> None:
-        for name, allowed in (("anchor", Anchor), ("weight", Weight), ("start", Start), ("eta", EtaRule)):
-            if getattr(self, name) not in get_args(allowed):
-                raise BadInput(f"{name}={getattr(self, name)!r} is not one of {', '.join(get_args(allowed))}.")
-        for name, ok, want in self._conditions():
-            if not ok:
-                raise BadInput(f"{name}={getattr(self, name)} cannot be used: {want}.")
+        check_settings(self, {"anchor": Anchor, "weight": Weight, "start": Start, "eta": EtaRule}, self._conditions())
 
     def _conditions(self) -> Iterator[tuple[str, bool, str]]:
         yield "steps", self.steps >= 3, "a run needs at least 3 time points (the paper uses 28)"
@@ -65,8 +61,12 @@ class PASEO:
         yield "relaxation", 0 < self.relaxation <= 1, "ρ lies in (0, 1]"
         yield "damping", self.damping >= 0, "λ is not negative"
         yield "operator_noise", self.operator_noise >= 0, "r is a standard deviation"
-        yield "operator_noise", self.operator_noise**2 + self.damping > 0, "r = 0 with λ = 0 leaves the solve singular; give one of them"
+        yield "operator_noise", self.trust > 0, "r = 0 with λ = 0 leaves the solve singular; give one of them"
         yield "cg_tolerance", self.cg_tolerance >= 0, "the relative tolerance is not negative"
+
+    @property
+    def trust(self) -> float:
+        return self.operator_noise**2 + self.damping  # r² + λ
 
     @property
     def nfe(self) -> int:
@@ -75,17 +75,22 @@ class PASEO:
     def unsupported(self, problem: Problem) -> str | None:
         if self.weight == "mask" and problem.observed is None:
             return "weight='mask' needs the observed latent cells, and this task has none. Try weight='soft' or 'ones'."
+        if self.weight == "fixed" and problem.shape != tuple(problem.y_z.shape):
+            return "weight='fixed' expands the operator at the encoded measurement, which here is no latent. Try weight='soft'."
         if self.cg_budget is None and not hasattr(problem.operator, "solve"):
             return "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
+        if self.cg_budget is None and self.weight != "ones":
+            return f"cg_budget=None solves without weights, and weight={self.weight!r}. Give a number of CG iterations."
         return None
 
     @torch.no_grad()
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
-        _check(self, problem)
-        H, y_z, r = problem.operator, problem.y_z, self.operator_noise
+        check_problem(self, problem, noise)
+        y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z never meets half precision
         points = grid(prior.schedule, self.steps, self.eta)
-        eta_z_min = min(s.eta_z for s in points[1:-1])
+        eta_z_min = narrowest_prior(points, self.eta)
         W = constant_weight(self.weight, problem, noise)
+        r_y, p_z = self.operator_noise * self.perturb_measurement, float(self.perturb_prior)  # the noise is drawn in any case
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
             x0 = prior.x0(x, t.t)  # 3
@@ -95,62 +100,50 @@ class PASEO:
             x1_pxy = (x_pxy - s.alpha * prior.x0(x_pxy, s.t)) / s.sigma  # 8
             mu_z, eta_z = (m - s.sigma * x1_pxy) / s.alpha, s.eta_z  # 9
             z = (x_pxy - s.sigma * x1_pxy) / s.alpha if self.start == "proxy" else mu_z  # 10
-            y_tilde = y_z + r * noise.like(y_z) if self.perturb_measurement else y_z  # 11, 12
-            mu_tilde = mu_z + eta_z * noise.like(x) if self.perturb_prior else mu_z  # 11, 12
+            y_tilde = y_z + r_y * noise.like(y_z)  # 11, 12
+            mu_tilde = mu_z + p_z * eta_z * noise.like(x)  # 11, 12
             c1, c2 = coefficients(self.anchor, eta_z_min / eta_z)  # 13
-            trace: dict[str, Any] = {}
+            trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
             for _ in range(self.inner_steps):  # 14
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
-                z_star = self.correct(H, z, z_a, y_tilde, eta_z, W, noise, trace if getattr(watch, "wants_trace", False) else None)
+                z_star = self.correct(problem.operator, z, z_a, y_tilde, eta_z, W, noise, trace)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
             x = s.alpha * z + s.sigma * x1_pxy  # 24
-            if not torch.isfinite(x).all():
-                raise NotFinite(
-                    f"The latent became non-finite at step {k + 1} of {self.steps - 2} (t={s.t:.4g}). Try fewer CG iterations, a smaller relaxation or more damping."
-                )
-            watch(Step(k, self.steps - 2, s, x, z, trace))
-        return prior.x0(x, points[-2].t)  # 26
+            check_finite(x, k, self.steps - 1, s)
+            watch(Step(k, self.steps - 2, s, x, z, trace or {}))
+        z = prior.x0(x, points[-2].t)  # 26
+        check_finite(z, self.steps - 2, self.steps - 1, points[-2])
+        return z
 
     def correct(
         self,
-        H: Any,
+        H: LatentOperator,
         z: Tensor,
         z_a: Tensor,
         y_tilde: Tensor,
         eta_z: float,
         W: Tensor | None,
         noise: Noise,
-        trace: dict[str, Any] | None = None,
+        trace: Trace | None = None,
     ) -> Tensor:
-        """z*, one perturbed solve linearised at z and taken from the anchor z_a (lines 16 to 21)."""
+        """z*, one perturbed solve linearised at z and taken from the anchor z_a; W = None estimates the weights at z."""
         h, J, JT = linearize(H, z)  # 16, 17
         if h.shape != y_tilde.shape:
             raise BadInput(
-                f"The operator maps the latent to {tuple(h.shape)}, but the encoded measurement is {tuple(y_tilde.shape)}. Is it an operator of another model?"
+                f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded measurement is "
+                f"{tuple(y_tilde.shape)}. Is it an operator of another model or task?"
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
         b = W * (y_tilde - h - J(z_a - z))  # 19
-        trust = self.operator_noise**2 + self.damping
-        if self.cg_budget is None:
-            return z_a + eta_z**2 * JT(W * H.solve(b, trust, eta_z**2))  # 20, 21 in closed form
-        solve = gain_cg(
-            J, JT, W, b, eta2=eta_z**2, trust=trust, budget=self.cg_budget, tolerance=self.cg_tolerance, report=trace is not None
-        )
-        z_star = z_a + eta_z**2 * solve.v  # 20, 21
+        solve = self._solve(H, J, JT, W, b, eta_z, report=trace is not None)  # 20
+        z_star = z_a + eta_z**2 * solve.v  # 21
         if trace is not None:
-            _record(trace, eta_z=eta_z, iterations=solve.iterations, residual=solve.residual, step_norm=(z_star - z).flatten(1).norm(dim=1))
+            record(trace, solve, eta_z, z_star - z)
         return z_star
 
-
-def _record(trace: dict[str, Any], **values: Any) -> None:
-    for name, value in values.items():
-        trace.setdefault(name, []).append(value.tolist() if isinstance(value, Tensor) else value)
-
-
-def _check(sampler: PASEO, problem: Problem) -> None:
-    if reason := sampler.unsupported(problem):
-        raise BadInput(reason)
-    if not torch.isfinite(problem.y_z).all():
-        raise BadInput("The encoded measurement holds NaN or infinite values. Check the input image.")
-    if problem.shape[0] != problem.y_z.shape[0]:
-        raise BadInput(f"The latent batch {problem.shape[0]} and the measurement batch {problem.y_z.shape[0]} differ.")
+    def _solve(self, H: Any, J: Any, JT: Any, W: Tensor, b: Tensor, eta_z: float, report: bool) -> Solve:
+        """JᵀW v, by at most C iterations or in closed form."""
+        if self.cg_budget is None:
+            return exact_gain(H.solve, J, JT, b, eta2=eta_z**2, trust=self.trust, report=report)
+        budget, tolerance = self.cg_budget, self.cg_tolerance
+        return gain_cg(J, JT, W, b, eta2=eta_z**2, trust=self.trust, budget=budget, tolerance=tolerance, report=report)

@@ -39,9 +39,22 @@ def constant_weight(kind: Weight, problem: Problem, noise: Noise) -> Tensor | No
     if kind == "mask":
         if problem.observed is None:
             raise BadInput("weight='mask' needs problem.observed, the latent cells that are seen. Use weight='soft' to do without a mask.")
-        return problem.observed.to(problem.y_z)
+        return _fitting(problem.observed.to(problem.y_z), problem.y_z)
     w = sensitivity(linearize(problem.operator, problem.y_z).J, problem.y_z, noise)
     return erode(w * (w >= THRESHOLD))
+
+
+def _fitting(w: Tensor, y_z: Tensor) -> Tensor:
+    try:
+        fits = torch.broadcast_shapes(w.shape, y_z.shape) == y_z.shape
+    except RuntimeError:
+        fits = False
+    if not fits or not (torch.isfinite(w) & (w >= 0)).all():
+        raise BadInput(
+            f"The observed cells {tuple(w.shape)} do not weigh a measurement {tuple(y_z.shape)}: expected a shape that broadcasts to it "
+            "and entries from 0 (hidden) to 1 (seen)."
+        )
+    return w
 
 
 def erode(w: Tensor) -> Tensor:
