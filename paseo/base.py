@@ -59,14 +59,19 @@ class Codec(Protocol):
 
 @runtime_checkable
 class Degradation(Protocol):
-    """A in pixels, without noise, on images in [-1,1]. Linear ones also have `adjoint(y, size)`."""
+    """A in pixels, without noise, on images in [-1,1]. Linear ones also have `adjoint(y, size=None)`."""
 
-    name: str
-    linear: bool
-
+    @property
+    def name(self) -> str: ...
+    @property
+    def linear(self) -> bool: ...
     def __call__(self, x: Tensor) -> Tensor: ...
-    def lift(self, y: Tensor) -> Tensor:
-        """Measurement → image size, so that it can be encoded."""
+    def lift(self, y: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+        """Measurement → image size, so that it can be encoded; `size` (H, W) where y alone does not tell it."""
+        ...
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """Size of the measurement of an image."""
         ...
 
 

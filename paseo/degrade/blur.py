@@ -1,0 +1,151 @@
+"""Blur: convolution with a kernel of sum 1 on an image mirrored at its borders (the edge pixel is not repeated).
+
+    y(p) = Σ_u k(u) x(p − u)
+
+The task of the paper is a Gaussian "61×61, σ = 3". Its kernel is cut at 4σ, so only the central 25×25 taps are not zero;
+it is separable. Images smaller than the kernel are mirrored as often as needed. The adjoint correlates with the kernel
+and folds the mirrored margins back onto the pixels they were copied from; it is not the blur itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from paseo.degrade.checks import Size, check_images, check_positive, check_size, size_of, wide
+from paseo.errors import BadInput
+
+
+@dataclass(frozen=True)
+class GaussianBlur:
+    """A(x): Gaussian blur of images (B,C,H,W) in [-1,1], same size. Linear."""
+
+    sigma: float = 3.0  # in pixels
+    size: int = 61  # side of the kernel; taps beyond 4σ are zero and not computed
+    linear: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive(self.sigma, "The blur's sigma")
+        if not (isinstance(self.size, int) and self.size > 0 and self.size % 2):
+            raise BadInput(f"The blur kernel's side must be an odd number of pixels, got {self.size!r}.")
+
+    @property
+    def name(self) -> str:
+        return "blur"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"sigma": self.sigma, "size": self.size}
+
+    @property
+    def taps(self) -> Tensor:
+        """The one-dimensional kernel in float64; the kernel is its outer product with itself."""
+        return _gaussian(self.sigma, self.size)
+
+    def output_size(self, height: int, width: int) -> Size:
+        return height, width
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The measurement without noise; not clamped."""
+        check_images(x)
+        return _separable(x, self.taps, _convolve)
+
+    def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
+        """The measurement itself: it has the image's size."""
+        check_size(size, y, size or size_of(y), "Blur")
+        return y
+
+    def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
+        """Aᵀy: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩, borders included."""
+        check_images(y, "The measurement")
+        return _separable(self.lift(y, size), self.taps, _convolve_adjoint)
+
+
+@dataclass(frozen=True, eq=False)
+class Blur:
+    """A(x): blur with any kernel of odd sides, normalised to sum 1, such as a motion path or a lens. Linear."""
+
+    kernel: Tensor  # (h, w): what a single bright pixel becomes
+    name: str = "blur"
+    linear: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        k = torch.as_tensor(self.kernel, dtype=torch.float64, device="cpu").detach()
+        if k.ndim != 2 or not all(side % 2 for side in k.shape):
+            raise BadInput(f"A blur kernel is a matrix with odd sides, got the shape {tuple(k.shape)}. Pad it with zeros.")
+        if not bool(torch.isfinite(k).all()) or float(k.sum()) <= 0:
+            raise BadInput("A blur kernel must be finite with a sum above 0, so that it can be normalised to keep the brightness.")
+        object.__setattr__(self, "kernel", k / k.sum())
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"kernel": self.kernel.tolist()}
+
+    def output_size(self, height: int, width: int) -> Size:
+        return height, width
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The measurement without noise; not clamped."""
+        check_images(x)
+        return _convolve(x, self.kernel)
+
+    def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
+        """The measurement itself: it has the image's size."""
+        check_size(size, y, size or size_of(y), "Blur")
+        return y
+
+    def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
+        """Aᵀy: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩, borders included."""
+        check_images(y, "The measurement")
+        return _convolve_adjoint(self.lift(y, size), self.kernel)
+
+
+@lru_cache(maxsize=32)
+def _gaussian(sigma: float, size: int) -> Tensor:
+    radius = min(size // 2, int(4 * sigma + 0.5))
+    with torch.inference_mode(False):
+        u = torch.arange(-radius, radius + 1, dtype=torch.float64)
+        taps = torch.exp(-0.5 * (u / sigma) ** 2)
+        return taps / taps.sum()
+
+
+def _separable(x: Tensor, taps: Tensor, apply: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    return apply(apply(x, taps[None, :]), taps[:, None])
+
+
+def _convolve(x: Tensor, kernel: Tensor) -> Tensor:
+    work = wide(x)
+    rows, columns = _mirror(x, kernel)
+    padded = work.index_select(-2, rows).index_select(-1, columns)
+    b, c, h, w = padded.shape
+    weight = kernel.flip(0, 1).to(work)[None, None]  # conv2d correlates
+    return F.conv2d(padded.reshape(b * c, 1, h, w), weight).reshape(x.shape).to(x.dtype)
+
+
+def _convolve_adjoint(y: Tensor, kernel: Tensor) -> Tensor:
+    work = wide(y)
+    b, c, h, w = y.shape
+    rows, columns = _mirror(y, kernel)
+    spread = F.conv_transpose2d(work.reshape(b * c, 1, h, w), kernel.flip(0, 1).to(work)[None, None])
+    folded = spread.new_zeros(b * c, 1, h, spread.shape[-1]).index_add(-2, rows, spread)
+    return spread.new_zeros(b * c, 1, h, w).index_add(-1, columns, folded).reshape(y.shape).to(y.dtype)
+
+
+def _mirror(x: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
+    """Which pixel stands at each row and column of the padded image: … 2 1 | 0 1 2 … n−1 | n−2 …"""
+    rows, columns = (_mirror_index(n, k // 2) for n, k in zip(size_of(x), kernel.shape, strict=True))
+    return rows.to(x.device), columns.to(x.device)
+
+
+@lru_cache(maxsize=64)
+def _mirror_index(n: int, margin: int) -> Tensor:
+    with torch.inference_mode(False):
+        period = max(2 * (n - 1), 1)
+        i = torch.arange(-margin, n + margin) % period
+        return torch.where(i < n, i, period - i)
