@@ -1,0 +1,83 @@
+"""Linear measurement models y = A z + noise for DDS, DiffPIR and DDNM: products with A and Aᵀ, and the solves they need.
+
+Where A comes from, in this order:
+    1. an exact latent operator (it has `adjoint`), with y the encoded measurement;
+    2. a linear degradation behind the identity codec, with y the measurement itself;
+    3. the mask of observed latent cells, with y the encoded measurement (inpainting with any codec).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from paseo.base import Problem
+from paseo.errors import Unsupported
+from paseo.linalg import cg
+from paseo.samplers.misfit import adjoint, codec_of, has_adjoint
+
+Map = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    y: Tensor
+    A: Map
+    AT: Map
+    exact: Callable[[Tensor, float], Tensor] | None = None  # (b, ρ) ↦ (A Aᵀ + ρ I)⁻¹ b, where a closed form is known
+
+    def gain(self, z: Tensor, rho: float, budget: int, tolerance: float) -> Tensor:
+        """argmin ‖y − A·‖² + ρ‖· − z‖², in measurement space: z + Aᵀ (A Aᵀ + ρ I)⁻¹ (y − A z).
+
+        ρ = 0 is the pseudo-inverse: conjugate gradients from zero find the least solution.
+        """
+        b = self.y - self.A(z)
+        if self.exact is not None and rho > 0:
+            return z + self.AT(self.exact(b, rho))
+        return z + self.AT(cg(lambda u: self.A(self.AT(u)) + rho * u, b, budget, tolerance).v)
+
+    def normal(self, z: Tensor, gamma: float, budget: int, tolerance: float) -> Tensor:
+        """The same minimiser with γ = 1/ρ, by CG on (I + γ AᵀA) started at z: the iterates of DDS."""
+        b = gamma * self.AT(self.y - self.A(z))
+        return z + cg(lambda d: d + gamma * self.AT(self.A(d)), b, budget, tolerance).v
+
+
+def linear_model(problem: Problem) -> LinearModel:
+    """The problem as a linear one; `needs_linear` says beforehand whether it is."""
+    H: Any = problem.operator
+    A: Any = problem.degradation
+    if is_linear(H):
+        solve = (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None
+        return LinearModel(problem.y_z, H, H.adjoint, solve)
+    if is_identity(problem) and has_adjoint(problem):
+        codec = codec_of(problem)  # a permutation: its inverse is its transpose
+        return LinearModel(problem.y, lambda z: A(codec.decode(z)), lambda r: codec.encode(adjoint(problem, r)))
+    if problem.observed is None:
+        raise Unsupported(needs_linear(problem) or "")
+    mask = (torch.as_tensor(problem.observed).to(problem.y_z) > 0.5).to(problem.y_z)
+    return LinearModel(mask * problem.y_z, lambda z: mask * z, lambda r: mask * r, lambda b, rho: b / (mask + rho))
+
+
+def needs_linear(problem: Problem) -> str | None:
+    """The reason why a method for linear measurements cannot run, or None."""
+    if is_linear(problem.operator) or (is_identity(problem) and has_adjoint(problem)) or problem.observed is not None:
+        return None
+    name = getattr(problem.degradation, "name", "this measurement")
+    return (
+        f"it needs a measurement that is linear in the latent, and {name} seen through the codec is not."
+        " It runs on latent masks, exact latent operators and the identity codec. Try PASEO."
+    )
+
+
+def is_linear(operator: Any) -> bool:
+    return callable(getattr(operator, "adjoint", None))
+
+
+def is_identity(problem: Problem) -> bool:
+    """A codec that only rearranges pixels, and neither pads nor crops them."""
+    padded, size = getattr(problem.codec, "padded", None), getattr(problem.codec, "size", None)
+    return getattr(problem.codec, "latent_space", "").startswith("identity") and padded == size

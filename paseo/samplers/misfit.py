@@ -1,0 +1,131 @@
+"""How well a latent explains the measurement in pixels: y against A(D(z)), and its gradient in z.
+
+Losses take the residual r = y − A(D(z)) and return one number per sample. `lifted_norm` is ‖B r‖ for B = I, Aᵀ or A⁺:
+its gradient in r is BᵀB r / ‖B r‖, which is computed apart and enters as a constant, so that neither the adjoint nor the
+solve behind A⁺ is ever differentiated. JPEG shows the derivative of its differentiable twin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from paseo.base import Codec, Problem
+from paseo.errors import Unsupported
+from paseo.linalg import cg
+from paseo.samplers.common import gradients, leaf, norms, per_sample
+
+Loss = Callable[[Tensor], Tensor]  # residual (B, …) → (B,)
+Lift = Literal["adjoint", "pinv", "none"]
+PINV_BUDGET, PINV_TOLERANCE = 50, 1e-5  # CG iterations on A Aᵀ and relative residual at which A⁺ is called solved
+
+
+def needs_pixels(problem: Problem) -> str | None:
+    """The reason why a method that compares in pixels cannot run, or None."""
+    missing = [name for name in ("degradation", "codec") if getattr(problem, name) is None]
+    if missing:
+        return f"it compares in pixels and needs the problem's {' and '.join(missing)}, which is None. Try SILO or PASEO."
+    return None
+
+
+def needs_adjoint(problem: Problem) -> str | None:
+    """The same for a method that also needs Aᵀ."""
+    if reason := needs_pixels(problem):
+        return reason
+    if not has_adjoint(problem):
+        name = getattr(problem.degradation, "name", "this degradation")
+        return f"it needs A.adjoint, and {name} has none because it is not linear. Try LDPS or GML-DPS."
+    return None
+
+
+def has_adjoint(problem: Problem) -> bool:
+    return bool(getattr(problem.degradation, "linear", False)) and hasattr(problem.degradation, "adjoint")
+
+
+def codec_of(problem: Problem) -> Codec:
+    if problem.codec is None:
+        raise Unsupported("This problem has no codec, so nothing can be decoded.")
+    return problem.codec
+
+
+def degrade(problem: Problem, image: Tensor) -> Tensor:
+    """A(x̂). An image that is not finite gives NaN, which the sampler reports with its step, instead of the codec's error."""
+    A: Any = problem.degradation
+    if not torch.isfinite(image).all():
+        return torch.full_like(problem.y, math.nan) * image.sum()
+    return A(image)
+
+
+def explain(problem: Problem, z: Tensor) -> Tensor:
+    """A(D(z))."""
+    return degrade(problem, codec_of(problem).decode(z))
+
+
+def encoded(problem: Problem) -> Tensor:
+    """E(lift(y)): the measurement at image size, as a latent, in at least float32."""
+    z = problem.y_z
+    if tuple(z.shape) != problem.shape:
+        A: Any = problem.degradation
+        z = codec_of(problem).encode(A.lift(problem.y))
+    return z.detach().to(torch.promote_types(z.dtype, torch.float32))
+
+
+def half_square(r: Tensor) -> Tensor:
+    """½‖r‖² per sample."""
+    return 0.5 * r.flatten(1).square().sum(1)
+
+
+def square(r: Tensor) -> Tensor:
+    """‖r‖² per sample."""
+    return r.flatten(1).square().sum(1)
+
+
+def pixel_gradient(problem: Problem, z: Tensor, loss: Loss) -> Tensor:
+    """∇_z loss(y − A(D(z))) per sample; the graph is gone when this returns."""
+    with gradients():
+        z = leaf(z)
+        (g,) = torch.autograd.grad(loss(problem.y - explain(problem, z)).sum(), z)
+    return g
+
+
+def adjoint(problem: Problem, r: Tensor) -> Tensor:
+    """Aᵀ r, at the image's size."""
+    A: Any = problem.degradation
+    return A.adjoint(r, image_size(problem))
+
+
+def image_size(problem: Problem) -> tuple[int, int] | None:
+    """(H, W) of the image behind the latent; a codec that pads and crops knows its own."""
+    if len(problem.shape) != 4:
+        return None
+    h, w = (getattr(problem.codec, "factor", 1) * n for n in problem.shape[-2:])
+    return getattr(problem.codec, "size", (h, w))
+
+
+def lifted_norm(problem: Problem, lift: Lift) -> Loss:
+    """r ↦ ‖B r‖ with B = Aᵀ, A⁺ or the identity; a degradation without adjoint is compared as it is."""
+    if lift == "none" or not has_adjoint(problem):
+        return norms
+
+    def loss(r: Tensor) -> Tensor:
+        with torch.no_grad():
+            Mr = gram(problem, r.detach(), lift)  # BᵀB r
+            length = (r.detach() * Mr).flatten(1).sum(1).clamp_min(0).sqrt()  # ‖B r‖
+            c = Mr / per_sample(length.clamp_min(torch.finfo(r.dtype).tiny), r)
+        return (r * c).flatten(1).sum(1)
+
+    return loss
+
+
+def gram(problem: Problem, r: Tensor, lift: Lift) -> Tensor:
+    """BᵀB r: A Aᵀ r for the adjoint, (A Aᵀ)⁻¹ r for the pseudo-inverse (by CG from zero, so the least solution)."""
+    A: Any = problem.degradation
+
+    def AAT(u: Tensor) -> Tensor:
+        return A(adjoint(problem, u))
+
+    return AAT(r) if lift == "adjoint" else cg(AAT, r, PINV_BUDGET, PINV_TOLERANCE).v
