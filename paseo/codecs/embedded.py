@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from paseo.codecs.net import AutoencoderNet
-from paseo.errors import BadInput, MissingWeights
+from paseo.codecs.weights import check_image, check_latent, weights_hash
+from paseo.errors import MissingWeights
 
 
 class EmbeddedCodec(nn.Module):
@@ -18,21 +18,20 @@ class EmbeddedCodec(nn.Module):
 
     factor = 8
 
-    def __init__(self, net: AutoencoderNet, latent_space: str = "embedded", digest: str = "") -> None:
+    def __init__(self, net: AutoencoderNet, latent_space: str = "embedded") -> None:
         super().__init__()
         self.net = net.eval().requires_grad_(False)
         self.latent_space = latent_space
-        self.hash = digest  # SHA-256 of the weights file: operators remember which codec they belong to
         self.channels: int = int(net.mean.shape[1])
+        # Operators map encodings to encodings: they remember the encoder they belong to, and any decoder may follow.
+        self.hash = weights_hash({**net.encoder.state_dict(), "mean": net.mean, "std": net.std})
 
     def encode(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] % 8 or x.shape[3] % 8:
-            raise BadInput(f"The codec takes (B,3,H,W) with H and W multiples of 8, got {tuple(x.shape)}.")
+        check_image(x, self.factor)
         return self.net.encode(x)
 
     def decode(self, z: Tensor) -> Tensor:
-        if z.ndim != 4 or z.shape[1] != self.channels:
-            raise BadInput(f"The codec decodes (B,{self.channels},h,w), got {tuple(z.shape)}.")
+        check_latent(z, self.channels)
         return self.net.decode(z)
 
     @classmethod
@@ -44,6 +43,5 @@ class EmbeddedCodec(nn.Module):
         if not path.is_file():
             raise MissingWeights(f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train codec`.")
         net = AutoencoderNet(**json.loads((folder / "config.json").read_text())["codec"])
-        state = {k: v.to(torch.float32) for k, v in load_file(path).items()}
-        net.load_state_dict(state)
-        return cls(net, latent_space, hashlib.sha256(path.read_bytes()).hexdigest())
+        net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})
+        return cls(net, latent_space)
