@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ import torch
 from torch import Tensor
 
 from paseo.errors import BadInput
+from paseo.files import read_json, write_text
 from paseo.train.arrays import ArrayWriter, open_array
 
 Rule = Literal["auto", "number", "hash"]
@@ -149,7 +149,7 @@ def load_images(data: Path | str, size: int, cache: Path) -> ImageSet:
     array, index = cache / f"images-{digest}.safetensors", cache / f"images-{digest}.json"
     if not (array.exists() and index.exists()):
         _decode_all(sources, size, array, index)
-    entry = json.loads(index.read_text(encoding="utf-8"))
+    entry = read_json(index)
     pixels = open_array(array)
     if len(pixels) != len(entry["names"]):
         raise BadInput(f"{array} and {index.name} do not belong together. Delete both: they will be made again.")
@@ -188,14 +188,6 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
         if not names:
             raise BadInput(f"None of the {len(sources)} images could be decoded; the first error: {next(iter(skipped.values()))}")
     write_text(index, json.dumps({"names": names, "skipped": skipped}))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a text file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
 
 
 # -------------------------------------------------------------------------------------------------------------- splitting

@@ -157,7 +157,8 @@ class _Run:
         self.net = recipe.net.to(accelerator.device).train()  # the bare module; `self.wrapped` is what computes the loss
         self.ema = Ema(self.net, config.ema)
         trained = [p for p in self.net.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=config.lr, betas=(0.9, config.beta2), weight_decay=config.weight_decay)
+        fused = accelerator.device.type in ("cpu", "cuda")
+        self.optimizer = torch.optim.AdamW(trained, config.lr, (0.9, config.beta2), weight_decay=config.weight_decay, fused=fused)
         self.step, self.elapsed, self.validated = 0, 0.0, 0  # validated: the step of the last validation
         self.sums: dict[str, float] = {}  # since the last line of the log
         self.validation: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What an operator is to imitate: a task by name, a Python callable, or before/after pairs.
+"""What an operator is to imitate: a task by name, a Python function, or before/after pairs.
 
     y_z = E( lift( A(x) + s·n ) ),      n ~ N(0, I) at the measurement's own resolution
 
@@ -7,10 +7,7 @@ For pairs, A(x) is the degraded image as it was given; s is then the noise on to
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,9 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paseo.base import Degradation
-from paseo.degrade.resize import Downsample
-from paseo.errors import BadInput
+from paseo.degrade import Task, load_function, resize, task
 from paseo.train.data import ImageSet
 
 
@@ -39,30 +34,31 @@ class Measurement(Protocol):
         """A(x) at its own size; x (B,3,H,W) are images `index`, already mirrored where `mirror` says so."""
         ...
 
-    def lift(self, y: Tensor) -> Tensor: ...
+    def lift(self, y: Tensor, size: tuple[int, int]) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
 class ByDegradation:
     """Measurements by a known A."""
 
-    degradation: Degradation
+    task: Task
     identity: str
 
     @property
     def name(self) -> str:
-        return self.degradation.name
+        return self.task.name
 
     @property
     def params(self) -> dict[str, Any]:
-        return dict(getattr(self.degradation, "params", {}))
+        return dict(self.task.params)
 
     def __call__(self, index: np.ndarray, mirror: Tensor, x: Tensor) -> Tensor:
         with torch.no_grad():
-            return self.degradation(x)
+            return self.task(x)
 
-    def lift(self, y: Tensor) -> Tensor:
-        return self.degradation.lift(y)
+    def lift(self, y: Tensor, size: tuple[int, int]) -> Tensor:
+        with torch.no_grad():
+            return self.task.lift(y, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +80,14 @@ class ByExample:
     def __call__(self, index: np.ndarray, mirror: Tensor, x: Tensor) -> Tensor:
         return mirrored(self.degraded.batch(index), mirror)
 
-    def lift(self, y: Tensor) -> Tensor:
-        return y if self.factor == 1 else Downsample(self.factor).lift(y)
+    def lift(self, y: Tensor, size: tuple[int, int]) -> Tensor:
+        return y if self.factor == 1 else resize(y, size)
+
+
+def by_name(name: str) -> ByDegradation:
+    """The measurement of a known task, or of a function given as module:function."""
+    chosen = task(name)
+    return ByDegradation(chosen, source_of(load_function(name)) if ":" in name else repr(chosen.degradation))
 
 
 def mirrored(x: Tensor, mirror: Tensor) -> Tensor:
@@ -97,24 +99,6 @@ def noisy(y: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
     """y + s·n with one noise level per sample, drawn on the CPU for the same numbers everywhere."""
     n = torch.randn(y.shape, generator=rng)
     return y + s.to(y)[:, None, None, None] * n.to(y)
-
-
-def import_callable(reference: str) -> Callable[..., Any]:
-    """The function that `module:function` names, looked up in the working directory too."""
-    module_name, _, attribute = reference.partition(":")
-    if not module_name or not attribute:
-        raise BadInput(f"{reference!r} is no callable: write module:function, for example my_camera:degrade for my_camera.py.")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a console script does not have it, unlike `python -m`
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise BadInput(f"{reference!r} cannot be imported: {error}.") from error
-    if not callable(found):
-        raise BadInput(f"{reference!r} is a {type(found).__name__}, not a callable.")
-    return found
 
 
 def source_of(function: Callable[..., Any]) -> str:

@@ -25,9 +25,10 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.train.config import LoopConfig, option
 from paseo.train.data import ImageSet, Rule, load_images, split
+from paseo.train.export import load_codec
 from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
 from paseo.train.loop import Outcome, derive, run, session
-from paseo.train.measure import ByDegradation, ByExample, Measurement, import_callable, mirrored, noisy, source_of
+from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.pairs import load_pairs
 
 _VALIDATION_IMAGES = 128
@@ -41,10 +42,9 @@ class OperatorTraining(LoopConfig):
 
     model: str = option("faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model.")
     data: Path | None = option(None, "Clean images: a folder (with sub-folders and tar files), a tar file, or a text list.")
-    task: str | None = option(None, "The degradation: sr4, sr8, blur, inpaint, jpeg.")
-    callable: str | None = option(None, "The degradation as module:function, a function of images (B,3,H,W) in [-1,1].")
+    task: str | None = option(None, "The degradation: sr4, sr8, blur, inpaint, jpeg, or module:function of images (B,3,H,W) in [0,1].")
     pairs: tuple[Path, Path] | None = option(None, "The degradation by example: a folder of clean and one of degraded images, same stems.")
-    name: str | None = option(None, "Name of the degradation in the exported config; the task's or the function's unless given.")
+    name: str | None = option(None, "Name of the degradation in the exported config; the task's unless given.")
     size: int = option(128, "Side of the training images in pixels.")
     split: Rule = option("auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto.")
     noise: float = option(0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with.")
@@ -54,11 +54,10 @@ class OperatorTraining(LoopConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [n for n in ("task", "callable", "pairs") if getattr(self, n) is not None]
-        if len(given) != 1:
-            raise BadInput(f"An operator needs one degradation: a task, a callable, or pairs; given: {', '.join(given) or 'none'}.")
+        if (self.task is None) == (self.pairs is None):
+            raise BadInput("An operator needs one degradation: a task (or module:function), or pairs of clean and degraded images.")
         if (self.data is None) != (self.pairs is not None):
-            raise BadInput("Give clean images as data with a task or a callable; pairs bring their own and take no data.")
+            raise BadInput("Give clean images as data with a task; pairs bring their own and take no data.")
         if not 0 <= self.noise <= 2:
             raise BadInput(f"noise is {self.noise}, expected 0 to 2, the std on [-1,1] images; the paper's is 0.04.")
         if not 0 <= self.measurements <= 64:
@@ -98,8 +97,12 @@ class OperatorRecipe:
     def _measure(self, images: np.ndarray, mirror: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
         """E(lift(A(x) + s·n)) of fresh noise."""
         x = mirrored(self.images.batch(images), mirror).to(self.device)
-        y = noisy(self.measurement(images, mirror, x), s, rng)
-        return encode(self.codec, self.measurement.lift(y), self.device, self.bf16)
+        return encode(self.codec, self._lifted(images, mirror, x, s, rng), self.device, self.bf16)
+
+    def _lifted(self, images: np.ndarray, mirror: Tensor, x: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
+        with torch.autocast(self.device.type, enabled=False):  # the measurement itself is made in float32
+            y = noisy(self.measurement(images, mirror, x), s, rng)
+            return self.measurement.lift(y, (x.shape[2], x.shape[3]))
 
     # Stored measurements: variant 2k + mirror of image i has a noise level that is a function of (seed, i, k).
 
@@ -150,11 +153,9 @@ class OperatorRecipe:
 
     def _check_block(self, block: np.ndarray, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         x = self.images.batch(block).to(self.device)
-        y = self.measurement(block, torch.zeros(len(block), dtype=torch.bool), x)
-        y_noisy = noisy(y, torch.full((len(block),), min(_VALIDATION_NOISE, self.config.noise)), rng)
-        z, noise_free, noisy_ones = (
-            encode(self.codec, v, self.device, False) for v in (x, self.measurement.lift(y), self.measurement.lift(y_noisy))
-        )
+        straight, level = torch.zeros(len(block), dtype=torch.bool), min(_VALIDATION_NOISE, self.config.noise)
+        lifted = [self._lifted(block, straight, x, torch.full((len(block),), s), rng) for s in (0.0, level)]
+        z, noise_free, noisy_ones = (encode(self.codec, v, self.device, False) for v in (x, *lifted))
         return z, noise_free, noisy_ones
 
 
@@ -173,34 +174,13 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Outc
 
 
 def _examples(config: OperatorTraining, cache: Path) -> tuple[ImageSet, Measurement]:
-    from paseo.degrade import Custom, task
-
     if config.pairs is not None:
         pairs = load_pairs(Path(config.pairs[0]), Path(config.pairs[1]), config.size, cache)
         return pairs.clean, ByExample(pairs.degraded, pairs.factor, config.name or "pairs")
     assert config.data is not None
-    images = load_images(config.data, config.size, cache)
-    if config.task is not None:
-        degradation = task(config.task)
-        return images, ByDegradation(degradation, repr(degradation))
-    assert config.callable is not None
-    function = import_callable(config.callable)
-    return images, ByDegradation(Custom(function, name=config.name or config.callable), source_of(function))
-
-
-def load_codec(name: str) -> Codec:
-    """The codec of an embedded model, of a folder with codec.safetensors, or of anything `load_model` knows."""
-    import json
-
-    from paseo.codecs.embedded import EmbeddedCodec
-    from paseo.models import ROOT, load_model
-
-    for folder in (ROOT / name, Path(name)):
-        if (folder / "codec.safetensors").is_file() and (folder / "config.json").is_file():
-            return EmbeddedCodec.load(
-                folder, json.loads((folder / "config.json").read_text(encoding="utf-8")).get("latent_space", "embedded")
-            )
-    return load_model(name).codec
+    assert config.task is not None
+    measurement = by_name(config.task)  # first: a wrong name is reported before images are decoded
+    return load_images(config.data, config.size, cache), measurement
 
 
 def _export(outcome: Outcome, recipe: OperatorRecipe, config: OperatorTraining) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from paseo.errors import BadInput
+from paseo.files import read_json, write_text
 from paseo.train.arrays import ArrayWriter, open_array
-from paseo.train.data import ImageSet, Source, decode_image, digest_sources, find_images, write_text
+from paseo.train.data import ImageSet, Source, decode_image, digest_sources, find_images
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ def load_pairs(clean: Path, degraded: Path, size: int, cache: Path) -> Pairs:
     index = cache / f"pairs-{digest}.json"
     if not (index.exists() and all(p.exists() for p in paths)):
         _decode_pairs(before, after, stems, size, paths, index)
-    entry = json.loads(index.read_text(encoding="utf-8"))
+    entry = read_json(index)
     sets = [ImageSet(open_array(p), entry["names"], digest, entry["skipped"]) for p in paths]
     return Pairs(sets[0], sets[1], entry["factor"])
 

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from paseo.errors import BadInput
-from paseo.train.data import write_text
+from paseo.files import write_text
 
 CHECKPOINT, LOG, PLOT = "checkpoint.safetensors", "log.jsonl", "loss.png"
 
