@@ -61,7 +61,7 @@ def load_model(name: str | Path = DEFAULT, **options: Any) -> Model:
         return _load_embedded(folder, **options)
     if str(name) == DEFAULT:
         raise MissingWeights(f"The embedded model {DEFAULT} is not in this installation. Reinstall the package.")
-    from paseo.priors.load import load_diffusers_model
+    from paseo.models.pretrained import load_diffusers_model
 
     return load_diffusers_model(str(name), **options)
 
