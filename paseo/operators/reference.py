@@ -32,7 +32,8 @@ class Reference:
     def __call__(self, z: Tensor) -> Tensor:
         """R(z), in float64 on the CPU."""
         x = self.codec.decode(z.to(self.device, self.dtype))
-        y = self.codec.encode(self.degradation.lift(self.degradation(x)).to(self.dtype))
+        lifted = self.degradation.lift(self.degradation(x), (x.shape[-2], x.shape[-1]))
+        y = self.codec.encode(lifted.to(self.dtype))
         if y.shape != z.shape:
             raise BadInput(f"Decoding, degrading and encoding turns a latent {tuple(z.shape)} into {tuple(y.shape)}; check lift().")
         return y.cpu().to(torch.float64)

@@ -45,8 +45,12 @@ class Degrade:
     def __call__(self, x: Tensor) -> Tensor:
         return self.function(x)
 
-    def lift(self, y: Tensor) -> Tensor:
+    def lift(self, y: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+        assert size in (None, tuple(y.shape[-2:]))
         return y
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return height, width
 
 
 def dim(x: Tensor) -> Tensor:

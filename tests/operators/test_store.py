@@ -65,7 +65,7 @@ def test_the_other_file_name_is_read(net: OperatorNet, tmp_path: Path) -> None:
 
 def test_the_same_weights_give_the_same_bytes(net: OperatorNet, tmp_path: Path) -> None:
     save_operator(net, tmp_path / "a")
-    save_operator(net.to(memory_format=torch.channels_last), tmp_path / "b")
+    save_operator(net.to(memory_format=torch.channels_last), tmp_path / "b")  # ty: ignore[no-matching-overload]
     assert (tmp_path / "a" / WEIGHTS).read_bytes() == (tmp_path / "b" / WEIGHTS).read_bytes()
 
 

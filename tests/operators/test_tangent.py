@@ -91,7 +91,7 @@ def test_layouts_do_not_matter_and_inputs_are_left_alone() -> None:
     net = make_net()
     _, J, JT = net.bind(0.01).linearize(z)
     want = J(v), JT(u)
-    strange = net.to(memory_format=torch.channels_last).bind(0.01)
+    strange = net.to(memory_format=torch.channels_last).bind(0.01)  # ty: ignore[no-matching-overload]
     for view in (
         lambda x: x.to(memory_format=torch.channels_last),
         lambda x: x.mT.contiguous().mT,
