@@ -104,7 +104,7 @@ def test_bad_images() -> None:
     with pytest.raises(BadInput, match="uint8"):
         Downsample(4)(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
     with pytest.raises(BadInput, match="got ndarray"):
-        Downsample(4)(np.zeros((1, 3, 8, 8)))
+        Downsample(4)(np.zeros((1, 3, 8, 8)))  # ty: ignore[invalid-argument-type]
 
 
 def test_resize_to_any_size() -> None:
