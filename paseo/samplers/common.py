@@ -69,7 +69,8 @@ def gradients() -> Generator[None]:
 
 def leaf(x: Tensor) -> Tensor:
     """A copy of x with respect to which gradients are taken."""
-    return x.detach().clone().requires_grad_(True)
+    with torch.inference_mode(False):
+        return x.detach().clone().requires_grad_(True)
 
 
 def per_sample(values: Tensor, like: Tensor) -> Tensor:

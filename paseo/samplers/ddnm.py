@@ -8,8 +8,8 @@ the noise carried in by y is part of σ_s; below, Λ = σ_s/(α_s σ_n) and c = 
 estimate as anchor (docs/methods.md). The denoiser is not differentiated. Source: wyhuai/DDNM, pixels; here on latents.
 
 Departures:
-- A⁺ by conjugate gradients on A Aᵀ from zero (the Moore–Penrose inverse; exact after one iteration for a mask) instead of hand-made
-  pseudo-inverses;
+- A⁺ by conjugate gradients from zero (the Moore–Penrose inverse; exact after one iteration for a mask) instead of hand-made
+  pseudo-inverses. For blur it amplifies noise without bound, as the released code does; a small `cg_budget` tames it;
 - the formula of DDNM+ is followed, not the released code, which mixes ᾱ with α and applies the noise factor twice;
 - time travel returns to the noisier level by re-noising the uncorrected x̂₀, as released; the default is off.
 """
@@ -81,7 +81,7 @@ class DDNM:
                 continue
             x0, x1 = predict(prior, x, t)
             share, spread = correction(s, std) if self.plus else (1.0, s.sigma)
-            z = x0 + share * (model.gain(x0, 0.0, self.cg_budget, self.cg_tolerance) - x0)
+            z = x0 + share * (model.correct(x0, 1.0, 0.0, self.cg_budget, self.cg_tolerance) - x0)
             x = s.alpha * z + spread * (self.eta * noise.like(x) + math.sqrt(1 - self.eta**2) * x1)
             report(watch, k, self.nfe, s, x, z, "plus=True or a smaller cg_budget")
             k += 1

@@ -57,7 +57,7 @@ class DDS:
         x = first_state(points[0], problem, noise)
         for k, (t, s) in enumerate(pairwise(points)):
             x0, x1 = predict(prior, x, t)
-            z = model.normal(x0, self.gamma, self.cg_budget, self.cg_tolerance)
+            z = model.correct(x0, self.gamma, 1.0, self.cg_budget, self.cg_tolerance)
             x = s.alpha * z + s.sigma * (self.eta * noise.like(x) + math.sqrt(1 - self.eta**2) * x1)
             report(watch, k, self.steps - 1, s, x, z, "a smaller gamma")
         return x

@@ -27,7 +27,7 @@ from torch import Tensor
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
 from paseo.samplers.common import begin, check_fields, first_state, report, share
-from paseo.samplers.linear import linear_model, needs_linear
+from paseo.samplers.linear import LinearModel, linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.schedule import Point
 
@@ -64,6 +64,10 @@ class DiffPIR:
         std = 2.0 * problem.sigma_y if self.measurement_noise is None else self.measurement_noise
         return max(self.lam * max(std, NOISE_FLOOR) ** 2 / t.level**2, RHO_FLOOR)
 
+    def fit(self, model: LinearModel, z: Tensor, rho: float) -> Tensor:
+        closed = model.closed_form(z, rho)
+        return model.correct(z, 1.0, rho, self.cg_budget, self.cg_tolerance) if closed is None else closed
+
     @torch.no_grad()
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         begin(self, problem, noise)
@@ -73,7 +77,7 @@ class DiffPIR:
         for k, (t, s) in enumerate(pairwise(points)):
             x0, _ = predict(prior, x, t)
             skipped = k == self.steps - 2 and not self.last_data_step
-            z = x0 if skipped else model.gain(x0, self.rho(t, problem), self.cg_budget, self.cg_tolerance)
+            z = x0 if skipped else self.fit(model, x0, self.rho(t, problem))
             eps = (x - t.alpha * z) / t.sigma
             x = s.alpha * z + s.sigma * (math.sqrt(1 - self.zeta) * eps + math.sqrt(self.zeta) * noise.like(x))
             report(watch, k, self.steps - 1, s, x, z, "a larger lam")

@@ -30,20 +30,18 @@ class LinearModel:
     AT: Map
     exact: Callable[[Tensor, float], Tensor] | None = None  # (b, ρ) ↦ (A Aᵀ + ρ I)⁻¹ b, where a closed form is known
 
-    def gain(self, z: Tensor, rho: float, budget: int, tolerance: float) -> Tensor:
-        """argmin ‖y − A·‖² + ρ‖· − z‖², in measurement space: z + Aᵀ (A Aᵀ + ρ I)⁻¹ (y − A z).
+    def correct(self, z: Tensor, trust: float, ridge: float, budget: int, tolerance: float) -> Tensor:
+        """argmin trust·‖y − A·‖² + ridge·‖· − z‖², by CG on (ridge·I + trust·AᵀA) from z.
 
-        ρ = 0 is the pseudo-inverse: conjugate gradients from zero find the least solution.
+        With ridge 0 this is z + A⁺(y − A z): started in the range of Aᵀ, CG stays there and finds the least correction, also
+        where y holds what no z can explain (noise in a hole).
         """
-        b = self.y - self.A(z)
-        if self.exact is not None and rho > 0:
-            return z + self.AT(self.exact(b, rho))
-        return z + self.AT(cg(lambda u: self.A(self.AT(u)) + rho * u, b, budget, tolerance).v)
+        b = trust * self.AT(self.y - self.A(z))
+        return z + cg(lambda d: ridge * d + trust * self.AT(self.A(d)), b, budget, tolerance).v
 
-    def normal(self, z: Tensor, gamma: float, budget: int, tolerance: float) -> Tensor:
-        """The same minimiser with γ = 1/ρ, by CG on (I + γ AᵀA) started at z: the iterates of DDS."""
-        b = gamma * self.AT(self.y - self.A(z))
-        return z + cg(lambda d: d + gamma * self.AT(self.A(d)), b, budget, tolerance).v
+    def closed_form(self, z: Tensor, rho: float) -> Tensor | None:
+        """The same minimiser at trust 1 and ridge ρ, as z + Aᵀ (A Aᵀ + ρ I)⁻¹ (y − A z), where the inverse is known."""
+        return None if self.exact is None else z + self.AT(self.exact(self.y - self.A(z), rho))
 
 
 def linear_model(problem: Problem) -> LinearModel:

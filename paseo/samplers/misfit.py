@@ -21,7 +21,7 @@ from paseo.samplers.common import gradients, leaf, norms, per_sample
 
 Loss = Callable[[Tensor], Tensor]  # residual (B, …) → (B,)
 Lift = Literal["adjoint", "pinv", "none"]
-PINV_BUDGET, PINV_TOLERANCE = 50, 1e-5  # CG iterations on A Aᵀ and relative residual at which A⁺ is called solved
+PINV_BUDGET, PINV_TOLERANCE = 50, 1e-5  # CG iterations on AᵀA and relative residual at which A⁺ is called solved
 
 
 def needs_pixels(problem: Problem) -> str | None:
@@ -122,10 +122,12 @@ def lifted_norm(problem: Problem, lift: Lift) -> Loss:
 
 
 def gram(problem: Problem, r: Tensor, lift: Lift) -> Tensor:
-    """BᵀB r: A Aᵀ r for the adjoint, (A Aᵀ)⁻¹ r for the pseudo-inverse (by CG from zero, so the least solution)."""
+    """BᵀB r: A Aᵀ r for the adjoint; A (AᵀA)⁺ (AᵀA)⁺ Aᵀ r for A⁺, each pseudo-inverse by CG from zero."""
     A: Any = problem.degradation
+    if lift == "adjoint":
+        return A(adjoint(problem, r))
 
-    def AAT(u: Tensor) -> Tensor:
-        return A(adjoint(problem, u))
+    def solve(x: Tensor) -> Tensor:
+        return cg(lambda d: adjoint(problem, A(d)), x, PINV_BUDGET, PINV_TOLERANCE).v
 
-    return AAT(r) if lift == "adjoint" else cg(AAT, r, PINV_BUDGET, PINV_TOLERANCE).v
+    return A(solve(solve(adjoint(problem, r))))

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, gradients, leaf, not_negative, report
-from paseo.samplers.misfit import encoded, explain, needs_pixels
+from paseo.samplers.common import begin, check_fields, leaf, not_negative, report
+from paseo.samplers.misfit import encoded, needs_pixels, pixel_gradient
 from paseo.samplers.state import predict
 from paseo.schedule import Point, grid
 
@@ -76,13 +76,9 @@ class REDDiff:
 
     def gradient(self, problem: Problem, z: Tensor, mistake: Tensor, t: Point) -> Tensor:
         """∇_μ of the loss; `mistake` is sg[ε̂ − ε]."""
-        with gradients():
-            z = leaf(z)
-            data = 0.5 * (problem.y - explain(problem, z)).square().flatten(1).mean(1)
-            prior = (mistake * z).flatten(1).mean(1)
-            loss = self.measurement_weight * data + self.prior_weight * self.weight(t) * prior
-            (g,) = torch.autograd.grad(loss.sum(), z)
-        return g
+        data = pixel_gradient(problem, z, lambda r: 0.5 * r.flatten(1).square().mean(1))
+        prior = mistake / mistake[0].numel()  # of mean(sg[ε̂ − ε] · z)
+        return self.measurement_weight * data + self.prior_weight * self.weight(t) * prior
 
     def weight(self, t: Point) -> float:
         """w(t), from the inverse signal-to-noise ratio σ/α."""

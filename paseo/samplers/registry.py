@@ -45,77 +45,183 @@ class Method:
         return self.cls()
 
 
-PIXELS = "A, D"
-LINEAR = "a measurement that is linear in the latent"
-NOT_LINEAR = "anything but latent masks, exact latent operators and the identity codec: linear measurements only"
+_LINEAR = "a measurement that is linear in the latent"
+_NOT_LINEAR = "anything but latent masks, exact latent operators and the identity codec"
 
-METHODS: dict[str, Method] = {
-    m.name: m
-    for m in (
-        Method(
-            *("paseo", "PASEO", PASEO, "PASEO (2026)", "the paper's Algorithm 2", "H"),
-            *("H", "2·steps − 3", ("relaxation", "operator_noise")),
-        ),
-        Method(
-            *("silo", "SILO", SILO, "Raphaeli et al., SILO, 2025", "ronraphaeli/SILO", "H"),
-            *("denoiser, H", "steps", ("scale", "shift")),
-        ),
-        Method(
-            *("resample", "ReSample", ReSample, "Song et al., ICLR 2024", "soominkwon/resample; port in YazidJanati/ding", f"{PIXELS}, E"),
-            *("denoiser, D, A", "steps (+ time_travel per optimisation)", ("lr_latent", "guidance")),
-        ),
-        Method(
-            *("psld", "PSLD", PSLD, "Rout et al., NeurIPS 2023", "LituRout/PSLD; port in YazidJanati/ding", f"{PIXELS}, E, Aᵀ"),
-            *("denoiser, D, E, A, Aᵀ", "steps − 1", ("weight", "gluing")),
-            "degradations without adjoint, such as JPEG",
-        ),
-        Method(
-            *("gml-dps", "GML-DPS", GMLDPS, "Rout et al., NeurIPS 2023", "the paper's equations", f"{PIXELS}, E"),
-            *("denoiser, D, E, A", "steps − 1", ("weight", "goodness")),
-        ),
-        Method(
-            *("ldps", "LDPS", LDPS, "Chung et al., ICLR 2023; Rout et al., NeurIPS 2023", "LituRout/PSLD at γ = 0", PIXELS),
-            *("denoiser, D, A", "steps − 1", ("weight",)),
-        ),
-        Method(
-            *("ding", "DING", DING, "Moufad et al., 2026", "YazidJanati/ding", "observed latent cells"),
-            *("nothing", "2·steps − 3 (steps − 1 if delayed)", ("observation_noise",)),
-            "anything but a mask",
-        ),
-        Method(
-            *("daps", "DAPS", DAPS, "Zhang et al., CVPR 2025", "zhangbingliang2019/DAPS; port in YazidJanati/ding", PIXELS),
-            *("D, A", "3·(steps − 2)", ("step_size",)),
-        ),
-        Method(
-            *("red-diff", "RED-diff", REDDiff, "Mardani et al., ICLR 2024", "NVlabs/RED-diff; port in YazidJanati/ding", PIXELS),
-            *("D, A", "steps − 1", ("lr",)),
-        ),
-        Method(
-            *("flow-dps", "FlowDPS", FlowDPS, "Kim et al., 2025", "FlowDPS-Inverse/FlowDPS; port in YazidJanati/ding", PIXELS),
-            *("D, A", "steps − 1", ("step_size",)),
-        ),
-        Method(
-            *("flow-chef", "FlowChef", FlowChef, "Patel et al., 2025", "FlowChef/FlowChef; port in YazidJanati/ding", PIXELS),
-            *("D, A", "steps − 1", ("step_size",)),
-        ),
-        Method(
-            *("pnp-flow", "PnP-Flow", PnPFlow, "Martin et al., ICLR 2025", "annegnx/PnP-Flow; port in YazidJanati/ding", PIXELS),
-            *("D, A", "steps · samples", ("lr",)),
-        ),
-        Method(
-            *("dds", "DDS", DDS, "Chung et al., ICLR 2024", "HJ-harry/DDS", LINEAR),
-            *("nothing", "steps − 1", ("gamma",), NOT_LINEAR),
-        ),
-        Method(
-            *("diffpir", "DiffPIR", DiffPIR, "Zhu et al., CVPR Workshops 2023", "yuanzhi-zhu/DiffPIR", LINEAR),
-            *("nothing", "steps − 1", ("lam",), NOT_LINEAR),
-        ),
-        Method(
-            *("ddnm", "DDNM", DDNM, "Wang et al., ICLR 2023", "wyhuai/DDNM", LINEAR),
-            *("nothing", "steps − 1 (each repeated stretch again)", ("eta",), NOT_LINEAR),
-        ),
-    )
-}
+_ALL = (
+    Method(
+        name="paseo",
+        title="PASEO",
+        cls=PASEO,
+        paper="PASEO, 2026",
+        source="Algorithm 2 of the paper",
+        needs="H",
+        differentiates="H",
+        nfe="2·steps − 3",
+        tune=("relaxation", "operator_noise"),
+    ),
+    Method(
+        name="silo",
+        title="SILO",
+        cls=SILO,
+        paper="Raphaeli et al., 2025",
+        source="ronraphaeli/SILO",
+        needs="H",
+        differentiates="denoiser, H",
+        nfe="steps",
+        tune=("scale", "shift"),
+    ),
+    Method(
+        name="resample",
+        title="ReSample",
+        cls=ReSample,
+        paper="Song et al., 2024",
+        source="soominkwon/resample; YazidJanati/ding (port)",
+        needs="A, D, E",
+        differentiates="denoiser, D, A",
+        nfe="steps (+ time_travel per optimisation)",
+        tune=("lr_latent", "guidance"),
+    ),
+    Method(
+        name="psld",
+        title="PSLD",
+        cls=PSLD,
+        paper="Rout et al., 2023",
+        source="LituRout/PSLD; YazidJanati/ding (port)",
+        needs="A, Aᵀ, D, E",
+        differentiates="denoiser, D, E, A",
+        nfe="steps − 1",
+        tune=("weight", "gluing"),
+        cannot="degradations without adjoint, such as JPEG",
+    ),
+    Method(
+        name="gml-dps",
+        title="GML-DPS",
+        cls=GMLDPS,
+        paper="Rout et al., 2023",
+        source="the paper's equations",
+        needs="A, D, E",
+        differentiates="denoiser, D, E, A",
+        nfe="steps − 1",
+        tune=("weight", "goodness"),
+    ),
+    Method(
+        name="ldps",
+        title="LDPS",
+        cls=LDPS,
+        paper="Chung et al., 2023; Rout et al., 2023",
+        source="LituRout/PSLD at γ = 0",
+        needs="A, D",
+        differentiates="denoiser, D, A",
+        nfe="steps − 1",
+        tune=("weight",),
+    ),
+    Method(
+        name="ding",
+        title="DING",
+        cls=DING,
+        paper="Moufad et al., 2026",
+        source="YazidJanati/ding",
+        needs="observed latent cells",
+        differentiates="nothing",
+        nfe="2·steps − 3 (steps − 1 if delayed)",
+        tune=("observation_noise",),
+        cannot="anything but a mask",
+    ),
+    Method(
+        name="daps",
+        title="DAPS",
+        cls=DAPS,
+        paper="Zhang et al., 2025",
+        source="zhangbingliang2019/DAPS; YazidJanati/ding (port)",
+        needs="A, D",
+        differentiates="D, A",
+        nfe="(ode_steps + 1)·(steps − 2)",
+        tune=("step_size",),
+    ),
+    Method(
+        name="red-diff",
+        title="RED-diff",
+        cls=REDDiff,
+        paper="Mardani et al., 2024",
+        source="NVlabs/RED-diff; YazidJanati/ding (port)",
+        needs="A, D",
+        differentiates="D, A",
+        nfe="steps − 1",
+        tune=("lr",),
+    ),
+    Method(
+        name="flow-dps",
+        title="FlowDPS",
+        cls=FlowDPS,
+        paper="Kim et al., 2025",
+        source="FlowDPS-Inverse/FlowDPS; YazidJanati/ding (port)",
+        needs="A, D (Aᵀ where there is one)",
+        differentiates="D, A",
+        nfe="steps − 1",
+        tune=("step_size",),
+    ),
+    Method(
+        name="flow-chef",
+        title="FlowChef",
+        cls=FlowChef,
+        paper="Patel et al., 2025",
+        source="FlowChef/FlowChef; YazidJanati/ding (port)",
+        needs="A, D (Aᵀ where there is one)",
+        differentiates="D, A",
+        nfe="steps − 1",
+        tune=("step_size",),
+    ),
+    Method(
+        name="pnp-flow",
+        title="PnP-Flow",
+        cls=PnPFlow,
+        paper="Martin et al., 2025",
+        source="annegnx/PnP-Flow; YazidJanati/ding (port)",
+        needs="A, D",
+        differentiates="D, A",
+        nfe="steps · samples",
+        tune=("lr",),
+    ),
+    Method(
+        name="dds",
+        title="DDS",
+        cls=DDS,
+        paper="Chung et al., 2024",
+        source="HJ-harry/DDS",
+        needs=_LINEAR,
+        differentiates="nothing",
+        nfe="steps − 1",
+        tune=("gamma",),
+        cannot=_NOT_LINEAR,
+    ),
+    Method(
+        name="diffpir",
+        title="DiffPIR",
+        cls=DiffPIR,
+        paper="Zhu et al., 2023",
+        source="yuanzhi-zhu/DiffPIR",
+        needs=_LINEAR,
+        differentiates="nothing",
+        nfe="steps − 1",
+        tune=("lam",),
+        cannot=_NOT_LINEAR,
+    ),
+    Method(
+        name="ddnm",
+        title="DDNM",
+        cls=DDNM,
+        paper="Wang et al., 2023",
+        source="wyhuai/DDNM",
+        needs=_LINEAR,
+        differentiates="nothing",
+        nfe="steps − 1 (and each repeated stretch again)",
+        tune=("eta",),
+        cannot=_NOT_LINEAR,
+    ),
+)
+
+METHODS: dict[str, Method] = {m.name: m for m in _ALL}
 
 
 def method(name: str) -> Method:
