@@ -19,6 +19,7 @@ from paseo.priors.conditioning import Conditioning
 from paseo.priors.guidance import check_guidance, guided
 from paseo.schedule import Point, Schedule
 
+SMALLEST = 8  # latent cells per side: below, these networks have never seen anything
 LESS_MEMORY = "Load the network in bfloat16, turn CPU offload on, take fewer samples at once, or a smaller image."
 
 
@@ -70,7 +71,12 @@ class Denoiser(nn.Module, ABC):
         """Refuse a latent that is not this network's."""
         if x.ndim != 4 or x.shape[1] != self.channels:
             raise BadInput(f"This prior denoises latents (B,{self.channels},h,w), got {tuple(x.shape)}. Is it a latent of another model?")
-        if any(side % self.multiple or side < self.multiple for side in x.shape[-2:]):
+        if min(x.shape[-2:]) < SMALLEST:
+            raise BadInput(
+                f"The image is too small for this prior: {8 * x.shape[-1]}×{8 * x.shape[-2]} pixels to restore, and at least "
+                f"{8 * SMALLEST} on each side are needed. Enlarge it first, or restore it as super-resolution (sr4, sr8)."
+            )
+        if any(side % self.multiple for side in x.shape[-2:]):
             raise BadInput(f"This prior needs latent sides that are multiples of {self.multiple}, got {tuple(x.shape[-2:])}. Pad the image first.")
 
     @abstractmethod

@@ -1,0 +1,37 @@
+"""Between two steps: the progress bar, the user's callback, and the wish to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from paseo.base import Step
+from paseo.errors import BadInput, Cancelled
+
+Callback = Callable[[Any, int, float, dict[str, Tensor]], dict[str, Tensor] | None]
+TENSORS = {"latents": "x", "clean_latents": "z"}  # callback name → field of a step
+
+
+class Watcher:
+    """The `watch` hook of a pipeline's run; remembers the last clean estimate for an interrupted run."""
+
+    def __init__(self, pipe: Any, bar: Any, callback: Callback | None, wanted: Sequence[str]) -> None:
+        unknown = [name for name in wanted if name not in TENSORS]
+        if unknown:
+            raise BadInput(f"callback_on_step_end_tensor_inputs {unknown} are not among {list(TENSORS)}.")
+        self.pipe, self.bar, self.callback, self.wanted = pipe, bar, callback, wanted
+        self.last: Tensor | None = None
+
+    def __call__(self, step: Step) -> None:
+        self.bar.update()
+        if self.callback is not None:
+            shown = {name: getattr(step, TENSORS[name]) for name in self.wanted}
+            returned = self.callback(self.pipe, step.index, step.point.t, shown) or {}
+            new = returned.get("latents")
+            if new is not None and new is not step.x:
+                step.x.copy_(new)  # the sampler goes on from this very tensor
+        self.last = step.z
+        if self.pipe.interrupt:
+            raise Cancelled("The run was interrupted.")
