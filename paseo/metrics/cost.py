@@ -148,3 +148,8 @@ class _Watcher(threading.Thread):
     def stop(self) -> None:
         self._ended.set()
         self.join()
+
+
+def metered(device: torch.device | str = "cpu") -> Cost:
+    """A measurement to be entered: `with metered(device) as cost: …`."""
+    return Cost(device)
