@@ -62,8 +62,9 @@ def gain_cg(
         if not live.any():
             break
         q = JT(W * p)
-        a = torch.where(live, rr / _positive(trust * dot(p, p) + eta2 * dot(q, q)), 0.0)
-        g, used = a * q if g is None else g + a * q, used + live
+        a = torch.where(live, rr / _positive(trust * dot(p, p) + eta2 * dot(q, q).view_as(rr)), 0.0)
+        step = a.view(-1, *[1] * (q.ndim - 1)) * q  # latents and measurements may differ in rank
+        g, used = step if g is None else g + step, used + live
         if i == budget - 1 and not report:
             break
         r = r - a * (trust * p + eta2 * W * J(q))
