@@ -3,13 +3,12 @@
     y(p) = Σ_u k(u) x(p − u)
 
 The task of the paper is a Gaussian "61×61, σ = 3". Its kernel is cut at 4σ, so only the central 25×25 taps are not zero;
-it is separable. Images smaller than the kernel are mirrored as often as needed. The adjoint correlates with the kernel
+it is separable, one matrix per side. Images smaller than the kernel are mirrored as often as needed. The adjoint correlates with the kernel
 and folds the mirrored margins back onto the pixels they were copied from; it is not the blur itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -18,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from paseo.degrade.checks import Size, check_images, check_positive, check_size, size_of, wide
+from paseo.degrade.common import Size, check_images, check_positive, check_size, separable, size_of, wide
 from paseo.errors import BadInput
 
 
@@ -54,7 +53,7 @@ class GaussianBlur:
     def __call__(self, x: Tensor) -> Tensor:
         """The measurement without noise; not clamped."""
         check_images(x)
-        return _separable(x, self.taps, _convolve)
+        return separable(x, *self._matrices(x))
 
     def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
         """The measurement itself: it has the image's size."""
@@ -64,7 +63,13 @@ class GaussianBlur:
     def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
         """Aᵀy: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩, borders included."""
         check_images(y, "The measurement")
-        return _separable(self.lift(y, size), self.taps, _convolve_adjoint)
+        rows, columns = self._matrices(self.lift(y, size))
+        return separable(y, rows.mT, columns.mT)
+
+    def _matrices(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The blur of all columns and of all rows; on CPUs their products are many times faster than a depthwise convolution."""
+        rows, columns = (_blur_matrix(self.sigma, self.size, n, wide(x).dtype, x.device) for n in size_of(x))
+        return rows, columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +120,14 @@ def _gaussian(sigma: float, size: int) -> Tensor:
         return taps / taps.sum()
 
 
-def _separable(x: Tensor, taps: Tensor, apply: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    return apply(apply(x, taps[None, :]), taps[:, None])
+@lru_cache(maxsize=16)
+def _blur_matrix(sigma: float, size: int, n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(n, n): row i holds the taps around pixel i, with those beyond the border added to the pixels they mirror."""
+    taps = _gaussian(sigma, size)
+    with torch.inference_mode(False):
+        source = _mirror_index(n, len(taps) // 2).unfold(0, len(taps), 1)  # (n, taps)
+        matrix = torch.zeros(n, n, dtype=torch.float64).scatter_add(1, source, taps.expand(n, -1))
+        return matrix.to(device, dtype)
 
 
 def _convolve(x: Tensor, kernel: Tensor) -> Tensor:

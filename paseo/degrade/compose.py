@@ -12,7 +12,7 @@ from typing import Any, cast
 from torch import Tensor
 
 from paseo.base import Degradation
-from paseo.degrade.checks import Size, check_size
+from paseo.degrade.common import Size, check_size
 from paseo.errors import BadInput, Unsupported
 
 

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from paseo.degrade.checks import Size, check_images, check_size, size_of, to_signed, to_unit
+from paseo.degrade.common import Size, check_images, check_size, size_of, to_signed, to_unit
 from paseo.degrade.resize import resize
 from paseo.errors import BadInput, PaseoError, Unsupported
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from paseo.degrade.checks import Size, check_images, check_size, size_of
+from paseo.degrade.common import Size, check_images, check_size, size_of
 from paseo.degrade.jpeg_exact import round_trip
 from paseo.degrade.jpeg_tables import check_quality
 from paseo.degrade.jpeg_twin import Rounding, SoftJPEG, no_adjoint

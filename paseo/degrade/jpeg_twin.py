@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from paseo.degrade.checks import Size, check_images, check_size, size_of, to_signed, to_unit, wide
+from paseo.degrade.common import Size, check_images, check_size, size_of, to_signed, to_unit, wide
 from paseo.degrade.jpeg_tables import check_quality, quantisation_tables
 from paseo.errors import BadInput, Unsupported
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from paseo.degrade.checks import Size, check_images, check_size, size_of
+from paseo.degrade.common import Size, check_images, check_size, size_of
 from paseo.errors import BadInput
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from paseo.base import Degradation, Noise
-from paseo.degrade.checks import check_images, to_signed, to_unit
+from paseo.degrade.common import check_images, to_signed, to_unit
 from paseo.errors import BadInput
 
 _TOLERANCE = 1e-3  # images may stick out of [0,1] by this much: the rounding of low-precision types

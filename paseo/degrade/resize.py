@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paseo.degrade.checks import Size, check_images, check_positive, check_size, size_of, wide
+from paseo.degrade.common import Size, check_images, check_positive, check_size, separable, size_of, wide
 
 _SLACK = 1e-9  # a side that is a multiple of a fractional factor must not be rounded up by its last bit
 
@@ -58,19 +58,19 @@ class Downsample:
         check_images(x)
         h, w = size_of(x)
         m, n = self.output_size(h, w)
-        return _separable(x, ("down", h, m, self.factor), ("down", w, n, self.factor))
+        return _apply(x, ("down", h, m, self.factor), ("down", w, n, self.factor))
 
     def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
         """Bicubic up-sampling back to the image's grid; `size` (H, W) for images that are no multiple of the factor."""
         size = self._image_size_of(y, size)
         m, n = size_of(y)
-        return _separable(y, ("up", m, size[0], self.factor), ("up", n, size[1], self.factor))
+        return _apply(y, ("up", m, size[0], self.factor), ("up", n, size[1], self.factor))
 
     def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
         """Aᵀy, an image of the given size: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩."""
         size = self._image_size_of(y, size)
         m, n = size_of(y)
-        return _separable(y, ("down", size[0], m, self.factor), ("down", size[1], n, self.factor), transposed=True)
+        return _apply(y, ("down", size[0], m, self.factor), ("down", size[1], n, self.factor), transposed=True)
 
     def _image_size_of(self, y: Tensor, size: Size | None) -> Size:
         check_images(y, "The measurement")
@@ -84,21 +84,18 @@ def resize(x: Tensor, size: Size) -> Tensor:
     check_images(x)
     h, w = size_of(x)
     ways = [("down" if m <= n else "up", n, m, n / m if m <= n else m / n) for n, m in ((h, size[0]), (w, size[1]))]
-    return _separable(x, ways[0], ways[1])
+    return _apply(x, ways[0], ways[1])
 
 
 Way = tuple[str, int, int, float]  # direction, samples in, samples out, factor
 
 
-def _separable(x: Tensor, rows: Way, columns: Way, *, transposed: bool = False) -> Tensor:
-    work = wide(x)
-    a, b = (_matrix(*way, work.dtype, work.device) for way in (rows, columns))
-    if transposed:
-        a, b = a.mT, b.mT
-    return (a @ (work @ b.mT)).to(x.dtype)
+def _apply(x: Tensor, rows: Way, columns: Way, *, transposed: bool = False) -> Tensor:
+    a, b = (_matrix(*way, wide(x).dtype, x.device) for way in (rows, columns))
+    return separable(x, a.mT, b.mT) if transposed else separable(x, a, b)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _matrix(direction: str, n_in: int, n_out: int, factor: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):  # a matrix that is first needed in inference mode must still serve autograd later
         return torch.from_numpy(bicubic_matrix(n_in, n_out, 1 / factor if direction == "down" else factor)).to(device, dtype)

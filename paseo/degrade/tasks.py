@@ -18,7 +18,7 @@ from torch import Tensor
 
 from paseo.base import Degradation
 from paseo.degrade.blur import GaussianBlur
-from paseo.degrade.checks import Size
+from paseo.degrade.common import Size
 from paseo.degrade.custom import Custom
 from paseo.degrade.jpeg import JPEG
 from paseo.degrade.mask import CentreBox

@@ -1,4 +1,4 @@
-"""Checks and changes of unit that all degradations share."""
+"""What all degradations share: checks, changes of unit, and the product with one matrix per side."""
 
 from __future__ import annotations
 
@@ -57,3 +57,8 @@ def check_positive(value: float, what: str, at_least: float = 0.0) -> None:
 def wide(x: Tensor) -> Tensor:
     """Half-precision images are worked on in float32; float32 and float64 stay as they are."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """R x Cᵀ for every channel; the matrices are in the precision of `wide(x)`."""
+    return (rows @ (wide(x) @ columns.mT)).to(x.dtype)
