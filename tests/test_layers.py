@@ -28,9 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files"},  # the JSON beside every output
     "degrade": {"base", "errors"},
-    "codecs": {"base", "errors"},
+    "codecs": {"base", "errors", "noise"},
     "operators": {"base", "errors", "files", "linalg", "noise"},
-    "priors": {"base", "errors", "schedule"},
+    "priors": {"base", "errors", "files", "schedule"},
     "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
     "restore": {"base", "noise", "errors", "images"},
     "presets": {"samplers", "schedule", "degrade", "errors"},
@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bench": LIBRARY,
     "demo": LIBRARY,
     "pipeline": LIBRARY,
+    "testing": set(),  # tiny random pipelines
     "commands": LIBRARY | {"train", "reproduce", "bench", "demo", "pipeline"},
     "cli": {"commands", "errors"},
     "__init__": LIBRARY,  # the public names, loaded when used

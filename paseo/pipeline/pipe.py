@@ -26,7 +26,7 @@ from paseo.base import Sampler
 from paseo.codecs.load import wrap_codec
 from paseo.errors import BadInput, Cancelled, MissingWeights
 from paseo.images import to_unit
-from paseo.metrics.cost import metered
+from paseo.metrics.cost import Cost
 from paseo.operators.hub import OperatorModel
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import check_latent_space
@@ -277,7 +277,7 @@ class PaseoPipeline(DiffusionPipeline):
         seeds = generators(generator, len(y))
         prior = self.prior(embeddings.repeat(num_images_per_prompt), choice.guidance)
         self._interrupt = False
-        with metered(self._execution_device) as cost:
+        with Cost(self._execution_device) as cost:
             images, latents, interrupted = self._run(
                 y, choice, prior, seeds, noise_level, callback_on_step_end, callback_on_step_end_tensor_inputs
             )

@@ -50,3 +50,14 @@ def available(device: torch.device | str, dtype: torch.dtype = torch.float32) ->
             continue
         found.append(backend)
     return found
+
+
+def chosen_by_torch(device: torch.device | str, dtype: torch.dtype = torch.float32) -> str:
+    """The kernel that "auto" means here, by torch's own choice for a small problem."""
+    from torch.nn.attention import SDPBackend
+
+    q = torch.zeros(1, 2, 16, 32, device=device, dtype=dtype)
+    ask = getattr(torch, "_fused_sdp_choice", None)  # not public, hence looked up with care
+    number = None if ask is None else ask(q, q, q)
+    names = {int(getattr(SDPBackend, kernel)): name for name, kernel in _KERNELS.items()}
+    return "unknown" if number is None else names.get(int(number), "unknown")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from paseo.errors import BadInput
+from paseo.files import atomic
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +65,12 @@ class Conditioning:
 
     def save(self, path: str | Path) -> Path:
         """As safetensors, whole or not at all."""
-        import os
+        from safetensors.torch import save
 
-        from safetensors.torch import save_file
-
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         parts = {f.name: v.detach().cpu().contiguous() for f in fields(self) if (v := getattr(self, f.name)) is not None}
-        temporary = path.with_name(f".{path.name}.tmp")
-        save_file(parts, temporary)
-        os.replace(temporary, path)
-        return path
+        with atomic(path) as file:
+            file.write(save(parts))
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Conditioning:
