@@ -177,6 +177,18 @@ def _to_bytes(x: Tensor) -> np.ndarray[Any, Any]:
     return (x.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
 
 
+def fit_square(x: Tensor, side: int) -> Tensor:
+    """(3,H,W) → (3,side,side): the shorter side resized (antialiased bicubic), then the centre; untouched if it fits already."""
+    height, width = x.shape[-2:]
+    if (height, width) != (side, side):
+        scale = side / min(height, width)
+        size = (max(side, round(height * scale)), max(side, round(width * scale)))
+        x = F.interpolate(x[None], size, mode="bicubic", antialias=True)[0].clamp(0, 1)
+        top, left = (size[0] - side) // 2, (size[1] - side) // 2
+        x = x[:, top : top + side, left : left + side]
+    return x
+
+
 def to_unit(x: Tensor) -> Tensor:
     """[-1,1] → [0,1]."""
     return (x + 1) / 2

@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from paseo.base import Codec, Counted, Degradation, LatentOperator, Prior, Problem, Sampler, Watch, ignore
-from paseo.errors import BadInput, Unsupported
+from paseo.errors import BadInput, Unsupported, out_of_memory
 from paseo.images import to_signed, to_tensor, to_unit
 from paseo.noise import Noise
 
@@ -69,26 +69,30 @@ def restore(
     codec: Codec | None = None,
     sigma_y: float = 0.01,
     seeds: int | Sequence[int] = 0,
+    size: tuple[int, int] | None = None,
     watch: Watch = ignore,
 ) -> Restored:
     """Draw restorations of y (PIL, (3,h,w) or (B,3,h,w) in [0,1]; σ_y in the same units).
 
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single integer that
-    all of them use: an image alone and the same image in company have the same restoration.
+    all of them use: an image alone and the same image in company have the same restoration. `size` is the (H, W) to
+    restore, for measurements that do not tell it (a down-sampled image whose side was no multiple of the factor).
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)
     y = to_signed(y.to(_device(codec)))
     start = time.perf_counter()
-    lifted = degradation.lift(y)
+    degradation = getattr(degradation, "degradation", degradation)  # a task stands for its degradation
+    lifted = degradation.lift(y, size)
     fitted = Padded(codec, (lifted.shape[-2], lifted.shape[-1]), getattr(prior, "multiple", 1))
     y_z = fitted.encode(lifted)
     problem = Problem(y, y_z, sigma_y, bound(operator, sigma_y), degradation, fitted, observed_cells(degradation, fitted, y_z))
     if reason := sampler.unsupported(problem):
         raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
     counted = Counted(prior)
-    z = sampler(counted, problem, noise, watch)
-    x = to_unit(fitted.decode(z)).clamp(0, 1)
+    with out_of_memory(f"the restoration of {len(y)} images of {fitted.size[0]}×{fitted.size[1]}", "Give fewer seeds or images at a time."):
+        z = sampler(counted, problem, noise, watch)
+        x = to_unit(fitted.decode(z)).clamp(0, 1)
     return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start)
 
 

@@ -46,8 +46,11 @@ class Shrink:
     def __call__(self, x: Tensor) -> Tensor:
         return F.avg_pool2d(x, self.scale)
 
-    def lift(self, y: Tensor) -> Tensor:
+    def lift(self, y: Tensor, size: tuple[int, int] | None = None) -> Tensor:
         return F.interpolate(y, scale_factor=float(self.scale), mode="nearest")
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return height // self.scale, width // self.scale
 
 
 @dataclass(frozen=True)

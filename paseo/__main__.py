@@ -1,0 +1,5 @@
+"""`python -m paseo` is `paseo`."""
+
+from paseo.cli import main
+
+main()

@@ -1,0 +1,104 @@
+"""`paseo restore`: files or folders in, restored PNGs with their records out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paseo.commands.inputs import collect, run_jobs
+from paseo.commands.settings import with_settings
+from paseo.commands.shared import JsonOption, emit, say
+from paseo.errors import BadInput
+
+
+def restore(
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(metavar="IN...", help="Images, or folders searched with their sub-folders.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="Folder for the results, or the name of one PNG.")] = Path(
+        "restored"
+    ),
+    task: Annotated[
+        str, typer.Option("--task", "-t", help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function.")
+    ] = "",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="The prior: an embedded model (see `paseo models`) or a folder.")
+    ] = "faces-128",
+    operator: Annotated[str | None, typer.Option(help="Folder of an operator of your own; otherwise the model's for the task.")] = None,
+    method: Annotated[str, typer.Option(help="The sampler.")] = "paseo",
+    samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="Draws per image; several also give their mean and spread.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first draw; draw k uses seed+k. The same for every file.")] = 0,
+    mask: Annotated[
+        Path | None, typer.Option(help="For inpainting: image whose white parts are filled, or a folder of such images.")
+    ] = None,
+    sigma: Annotated[float, typer.Option(help="Noise of the measurement: standard deviation for images in [0,1].")] = 0.01,
+    degrade: Annotated[bool, typer.Option("--degrade", help="The inputs are sharp: degrade them first, then restore.")] = False,
+    keep_known: Annotated[bool, typer.Option("--keep-known", help="Inpainting: copy the seen pixels from the input.")] = False,
+    assignments: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting of the sampler.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Draws computed at the same time; less needs less memory.")] = 4,
+    skip_existing: Annotated[bool, typer.Option("--skip-existing", help="Leave out inputs whose results are already there.")] = False,
+    replay: Annotated[Path | None, typer.Option(metavar="SIDECAR", help="Repeat the run that this JSON file records.")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Restore images: draws from the posterior, given a degraded image.
+
+    \b
+      paseo restore small.png -o out --task sr4                 one file
+      paseo restore photos -o out --task jpeg --skip-existing   a folder with sub-folders, going on where it stopped
+      paseo restore a.png -o out --task sr4 --samples 8         a_s0.png … a_s7.png, a_mean.png, a_std.png
+      paseo restore sharp.png -o out --task blur --degrade      blur it first, then restore it
+      paseo restore a.png -o out --mask hole.png                fill the white parts of hole.png
+      paseo restore a.png -o out --task sr8 --set relaxation=0.3 --set steps=40
+      paseo restore --replay out/a.json -o again                the same once more
+
+    Each input gives OUT/<stem>.png (or one per draw) and OUT/<stem>.json, the record of how it was made. Every file uses the
+    same seeds, so an image comes out the same alone or in a folder. A file that cannot be read is reported and the others
+    go on; the exit code is then 1.
+    """
+    from paseo.commands.replay import compared, recorded
+    from paseo.commands.restoration import Plan, Restoration
+
+    if replay is not None:
+        jobs, work = recorded(replay, inputs or [], out)
+    else:
+        seeds = tuple(range(seed, seed + samples))
+        task = _task_name(task, mask)
+        sampler = _sampler(model, task, method, assignments or [])
+        work = Restoration(Plan(task, model, sampler, operator, mask, sigma, seeds, degrade, batch, keep_known))
+        jobs = collect(inputs or [], out)
+    work.load()  # missing weights are not the fault of a file
+    outcome = run_jobs(jobs, work, verb="restore", skip_existing=skip_existing)
+    result = outcome.as_json() | (compared(replay, outcome) if replay is not None else {})
+    written = [path for entry in outcome.results for path in entry.get("outputs", [])]
+    emit(json, result, "\n".join(written))
+    say(outcome.text("restored") + (f"; {result['comparison']}" if "comparison" in result else ""))
+    raise typer.Exit(outcome.code)
+
+
+def _task_name(task: str, mask: Path | None) -> str:
+    from paseo.degrade import task as find
+    from paseo.degrade import tasks
+
+    task = task or ("inpaint" if mask is not None else "")
+    if not task:
+        raise BadInput(f"Say what happened to the images with --task: {', '.join(t.name for t in tasks())}, or module:function.")
+    if mask is not None and task != "inpaint":
+        raise BadInput(f"--mask belongs to the task inpaint, not to {task}.")
+    return find(task).name
+
+
+def _sampler(model: str, task: str, method: str, assignments: list[str]) -> Any:
+    """The tuned settings for model and task, or the method's own defaults where there are none."""
+    from paseo.presets import preset
+    from paseo.samplers import METHODS
+
+    try:
+        sampler = preset(model, task, method).sampler
+    except BadInput:
+        if method not in METHODS:
+            raise
+        sampler = METHODS[method].default
+        say(f"No settings of {method} are kept for {model} and {task}: taking its defaults. Change them with --set.")
+    return with_settings(sampler, assignments)

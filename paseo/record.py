@@ -1,0 +1,83 @@
+"""The JSON beside every output: all that is needed to know how an image came about, and to make it again.
+
+    {"schema_version": 1, "kind": "restoration", "input": {…, "sha256"}, "task", "sigma_y", "noise_unit": "unit", "seeds",
+     "sampler": {"name", "settings"}, "model": {"name", "hashes"}, "operator": {"name", "sha256"}, "outputs": [{"file", "sha256"}],
+     "nfe", "seconds", "device", "dtype", "threads", "versions"}
+
+σ_y is the noise of images in [0,1] (`noise_unit` "unit"). The same settings on the same versions and threads give the same
+bytes; on another device or version they give a similar image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from dataclasses import asdict, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from paseo.errors import BadInput
+from paseo.files import read_json
+
+SCHEMA_VERSION = 1
+NOISE_UNIT = "unit"  # σ_y belongs to images in [0,1]
+PACKAGES = ("paseo", "torch", "numpy", "pillow", "diffusers", "safetensors")
+SHORT = ("paseo", "task", "sigma_y", "noise_unit", "seed", "sampler", "model", "operator")
+
+
+def environment() -> dict[str, Any]:
+    """Versions and threads; a package that is not installed is left out."""
+    import torch
+
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {"versions": versions, "threads": torch.get_num_threads(), "platform": f"{platform.system()} {platform.machine()}"}
+
+
+def sampler_record(sampler: Any) -> dict[str, Any]:
+    """Name and hyperparameters of a sampler, which is a dataclass of them."""
+    if not is_dataclass(sampler) or isinstance(sampler, type):
+        raise BadInput(f"{sampler!r} is not a sampler: samplers are dataclasses of their settings.")
+    return {"name": type(sampler).__name__, "settings": json.loads(json.dumps(asdict(sampler)))}
+
+
+def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any:
+    """The sampler that `sampler_record` described, if it is one of `samplers`."""
+    name = entry.get("name")
+    if name not in samplers:
+        raise BadInput(f"The record was made with the sampler {name!r}; this version knows {', '.join(sorted(samplers))}.")
+    try:
+        return samplers[name](**entry.get("settings", {}))
+    except TypeError as error:
+        raise BadInput(f"The record's settings of {name} do not fit this version: {error}.") from None
+
+
+def short(record: dict[str, Any], seed: int | None) -> str:
+    """One line for the PNG itself. Nothing in it depends on the clock, so that equal runs give equal bytes."""
+    return json.dumps({k: v for k, v in ({**record, "seed": seed}).items() if k in SHORT}, sort_keys=True, ensure_ascii=False)
+
+
+def file_sha256(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def load_record(path: str | Path, kind: str = "restoration") -> dict[str, Any]:
+    """A sidecar, checked as far as a replay depends on it."""
+    record = read_json(path)
+    if not isinstance(record, dict) or record.get("kind") != kind:
+        raise BadInput(f"{path} is not the record of a {kind}. Give the JSON that lies beside an output.")
+    if record.get("schema_version") != SCHEMA_VERSION:
+        raise BadInput(f"{path} has the schema version {record.get('schema_version')!r}, this version reads {SCHEMA_VERSION}.")
+    needed = {"input": dict, "sampler": dict, "model": dict, "operator": dict, "seeds": list, "sigma_y": (int, float), "noise_unit": str}
+    for name, types in needed.items():
+        if not isinstance(record.get(name), types):
+            raise BadInput(f"{path} cannot be replayed: its entry {name!r} is missing or malformed.")
+    if record["noise_unit"] != NOISE_UNIT:
+        raise BadInput(f"{path} gives its noise in the unit {record['noise_unit']!r}, expected {NOISE_UNIT!r} (images in [0,1]).")
+    return record
