@@ -16,6 +16,7 @@ import torch
 
 from paseo.errors import BadInput
 
+DEFAULT_STEPS = 20_000
 Precision = Literal["auto", "bf16", "fp32"]
 
 
@@ -35,8 +36,8 @@ class LoopConfig:
     """Budget, optimiser, bookkeeping."""
 
     out: Path = option(..., "Folder of the run: checkpoint, log, plot and the exported weights.")
-    steps: int | None = budget(20_000, "Optimiser steps in all; the cosine schedule ends there.")
-    minutes: float | None = budget(None, "Time budget over all sittings; the run ends at whichever budget is used up first.")
+    steps: int | None = budget(None, "Optimiser steps in all, over which the cosine falls; 20000 if no budget is given.")
+    minutes: float | None = budget(None, "Time budget over all sittings; with both, the run ends at whichever is used up first.")
     batch_size: int = option(16, "Samples per step, over all processes together.")
     lr: float = option(1e-3, "Peak learning rate.")
     schedule: Literal["cosine", "constant"] = option("cosine", "Learning rate after the warm-up.")
@@ -58,7 +59,7 @@ class LoopConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", Path(self.out))
         if self.steps is None and self.minutes is None:
-            raise BadInput("A training run needs a budget: give steps, minutes, or both.")
+            object.__setattr__(self, "steps", DEFAULT_STEPS)
         positive = ("steps", "minutes", "batch_size", "lr", "log_every", "validate_every", "clip")
         for name in positive:
             value = getattr(self, name)

@@ -131,6 +131,8 @@ def decode_image(blob: bytes, size: int | None) -> np.ndarray:
 
     with Image.open(io.BytesIO(blob)) as image:
         image.load()
+        if image.mode.startswith(("I", "F")):  # converting would cut values off at 255
+            raise BadInput(f"images of mode {image.mode} (16 bit or float) are not trained on; store them as 8 bit")
         upright = ImageOps.exif_transpose(image).convert("RGB")
     if size is None:
         return np.asarray(upright)

@@ -73,11 +73,12 @@ def codec_folder(name: str) -> Path | None:
 
 
 def load_codec(name: str) -> Codec:
-    """The frozen codec of an embedded model, of a folder, or of anything `load_model` knows."""
+    """The frozen codec of an embedded model, of a folder, of autoencoder files, or of anything `load_model` knows."""
     from paseo.codecs.embedded import EmbeddedCodec
+    from paseo.codecs.load import is_codec, open_codec
     from paseo.models import load_model
 
     folder = codec_folder(name)
     if folder is None:
-        return load_model(name).codec
+        return open_codec(name) if is_codec(name) else load_model(name).codec
     return EmbeddedCodec.load(folder, read_json(folder / "config.json").get("latent_space", "embedded"))

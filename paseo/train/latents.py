@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from paseo.base import Codec
+from paseo.codecs.weights import weights_hash
 from paseo.train.arrays import ArrayWriter, open_array
 from paseo.train.data import ImageSet
 
@@ -80,15 +81,11 @@ def encode(codec: Codec, x: Tensor, device: torch.device, bf16: bool) -> Tensor:
 
 
 def codec_digest(codec: Codec) -> str:
-    """SHA-256 that names the codec's weights: its own record if it has one, else over its parameters."""
+    """SHA-256 that names the codec's latent space: its own record if it has one, else over all its weights."""
     known = getattr(codec, "hash", "")
-    if known:
+    if known or not isinstance(codec, nn.Module):
         return str(known)
-    h = hashlib.sha256(type(codec).__qualname__.encode())
-    if isinstance(codec, nn.Module):
-        for name, value in codec.state_dict().items():
-            h.update(name.encode() + value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return h.hexdigest()
+    return weights_hash(codec.state_dict())
 
 
 def digest(*parts: object) -> str:

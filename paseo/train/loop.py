@@ -14,7 +14,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -97,7 +97,7 @@ class Order:
 
 
 @contextlib.contextmanager
-def session(config: LoopConfig) -> Iterator[Any]:
+def session(config: LoopConfig) -> Generator[Any]:
     """An `accelerate.Accelerator` that leaves no process group behind.
 
     `cpu=True` matters: without it and without a GPU, every process of torchrun believes to be alone.

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -185,14 +187,15 @@ def test_zero_decay_exports_the_raw_weights(tmp_path: Path) -> None:
         ("clip", 0),
     ],
 )
-def test_settings_are_checked(tmp_path: Path, field: str, value: object) -> None:
+def test_settings_are_checked(tmp_path: Path, field: str, value: Any) -> None:
     with pytest.raises(BadInput, match=field):
-        settings(**{"out": tmp_path, "steps": 5, field: value})
+        replace(settings(tmp_path, 5), **{field: value})
 
 
-def test_no_budget_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="budget"):
-        settings(tmp_path, None)
+def test_budgets(tmp_path: Path) -> None:
+    assert settings(tmp_path, None).steps == 20_000
+    timed = settings(tmp_path, None, minutes=3)
+    assert (timed.steps, timed.minutes) == (None, 3)
 
 
 def test_learning_rate_warms_up_and_ends_at_its_floor(tmp_path: Path) -> None:

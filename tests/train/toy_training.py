@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ class Toy:
         self.net: nn.Module = nn.Sequential(
             nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(), nn.Dropout(0.1), nn.Conv2d(8, 3, 1)
         )
-        self.net = self.net.to(memory_format=torch.channels_last)
+        self.net.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]  (torch's stub lacks it)
         self.x = torch.randn(50, 3, 8, 8, generator=torch.Generator().manual_seed(1))
         self.count, self.pause, self.calls, self.trouble_at = len(self.x), pause, 0, trouble_at
         self.seen: list[Tensor] = []
@@ -40,12 +41,14 @@ class Toy:
         return {"mse": (net(self.x) - self.x.roll(1, 1)).square().mean().item()}
 
 
-def settings(out: Path, steps: int | None, **changes: object) -> LoopConfig:
-    values: dict = dict(out=out, steps=steps, batch_size=8, lr=1e-2, warmup=3, log_every=4, validate_every=10, device="cpu", quiet=True)
+def settings(out: Path, steps: int | None, **changes: Any) -> LoopConfig:
+    values: dict[str, Any] = dict(
+        out=out, steps=steps, batch_size=8, lr=1e-2, warmup=3, log_every=4, validate_every=10, device="cpu", quiet=True
+    )
     return LoopConfig(**(values | changes))
 
 
-def train(out: Path, steps: int, recipe: Toy | None = None, **changes: object) -> Outcome:
+def train(out: Path, steps: int, recipe: Toy | None = None, **changes: Any) -> Outcome:
     config = settings(out, steps, **changes)
     with session(config) as accelerator:
         return run(recipe or Toy(), config, accelerator)
