@@ -28,14 +28,14 @@ class LatentDPS:
     """Base of the family; as it stands, its error is LDPS's."""
 
     steps: int = 80  # time points n; NFE = n − 1
-    weight: float = 10.0  # ω, of the measurement term
+    guidance: float = 10.0  # ω, weight of the measurement term
     eta: float = 1.0  # width of the bridge: 1 ancestral (the SD3.5 port), 0 DDIM (the released code)
     loss: Literal["norm", "square"] = "norm"
     redraw_noise: bool = False  # the released code adds fresh measurement noise to A(x̂) before the norm
     checkpoint: bool = False  # denoiser, decoder and encoder graphs never coexist; twice the denoiser calls
 
     def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "weight"), *share(self, "eta"))
+        check_fields(self, *not_negative(self, "guidance"), *share(self, "eta"))
 
     @property
     def nfe(self) -> int:
@@ -52,7 +52,7 @@ class LatentDPS:
         predicted = degrade(problem, image)
         if self.redraw_noise:
             predicted = predicted + 2.0 * problem.sigma_y * noise.like(predicted)  # σ_y is in [0,1] units
-        return self.weight * self.length(problem.y - predicted)
+        return self.guidance * self.length(problem.y - predicted)
 
     def error(self, problem: Problem, x0: Tensor, image: Tensor, noise: Noise) -> Tensor:
         return self.consistency(problem, image, noise)
@@ -73,5 +73,5 @@ class LatentDPS:
             x0, x1 = x0.detach(), x1.detach()
             del image
             x = bridge(x0, x1, s) + s.eta * fresh - g
-            report(watch, k, self.steps - 1, s, x, x0, "a smaller weight or more steps")
+            report(watch, k, self.steps - 1, s, x, x0, "a smaller guidance or more steps")
         return x

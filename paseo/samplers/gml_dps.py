@@ -27,7 +27,7 @@ class GMLDPS(LatentDPS):
     goodness: float = 1.0  # γ
 
     def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "weight", "goodness"), *share(self, "eta"))
+        check_fields(self, *not_negative(self, "guidance", "goodness"), *share(self, "eta"))
 
     def error(self, problem: Problem, x0: Tensor, image: Tensor, noise: Noise) -> Tensor:
         error = self.consistency(problem, image, noise)

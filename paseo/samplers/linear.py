@@ -1,8 +1,8 @@
 """Linear measurement models y = A z + noise for DDS, DiffPIR and DDNM: products with A and Aᵀ, and the solves they need.
 
 Where A comes from, in this order:
-    1. an exact latent operator (it has `adjoint`), with y the encoded measurement;
-    2. a linear degradation behind the identity codec, with y the measurement itself;
+    1. a linear degradation behind the identity codec, with y the measurement itself;
+    2. an exact latent operator (it has `adjoint`), with y the encoded measurement where it is observed;
     3. the mask of observed latent cells, with y the encoded measurement (inpainting with any codec).
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from paseo.base import Problem
@@ -47,17 +46,23 @@ class LinearModel:
 def linear_model(problem: Problem) -> LinearModel:
     """The problem as a linear one; `needs_linear` says beforehand whether it is."""
     H: Any = problem.operator
-    A: Any = problem.degradation
-    if is_linear(H):
-        solve = (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None
-        return LinearModel(problem.y_z, H, H.adjoint, solve)
     if is_identity(problem) and has_adjoint(problem):
-        codec = codec_of(problem)  # a permutation: its inverse is its transpose
-        return LinearModel(problem.y, lambda z: A(codec.decode(z)), lambda r: codec.encode(adjoint(problem, r)))
+        return _in_pixels(problem)
+    if is_linear(H) and problem.observed is None:
+        return LinearModel(problem.y_z, H, H.adjoint, (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None)
     if problem.observed is None:
         raise Unsupported(needs_linear(problem) or "")
-    mask = (torch.as_tensor(problem.observed).to(problem.y_z) > 0.5).to(problem.y_z)
+    mask = (problem.observed.to(problem.y_z) > 0.5).to(problem.y_z)
+    if is_linear(H):  # hidden cells have no say
+        return LinearModel(mask * problem.y_z, lambda z: mask * H(z), lambda r: H.adjoint(mask * r))
     return LinearModel(mask * problem.y_z, lambda z: mask * z, lambda r: mask * r, lambda b, rho: b / (mask + rho))
+
+
+def _in_pixels(problem: Problem) -> LinearModel:
+    A: Any = problem.degradation
+    codec = codec_of(problem)
+    scale = getattr(codec, "std", 1.0) ** 2  # D is a permutation times std, so Dᵀ = std² E
+    return LinearModel(problem.y, lambda z: A(codec.decode(z)), lambda r: scale * codec.encode(adjoint(problem, r)))
 
 
 def needs_linear(problem: Problem) -> str | None:

@@ -60,11 +60,11 @@ class PnPFlow:
         points = grid(prior.schedule, self.steps + 1, "ddpm")[:-1]
         z = encoded(problem)
         for k, t in enumerate(points):
-            z = z - self.lr * self.weight(t) * pixel_gradient(problem, z, half_square)
+            z = z - self.lr * self.weight_at(t) * pixel_gradient(problem, z, half_square)
             states = (t.alpha * z + t.sigma * noise.like(z) for _ in range(self.samples))
             z = torch.stack([prior.x0(x, t.t) for x in states]).mean(0)
             report(watch, k, self.steps, t, z, z, "a smaller lr")
         return z
 
-    def weight(self, t: Point) -> float:
+    def weight_at(self, t: Point) -> float:
         return 1.0 if self.weighting == "constant" else flow_time(t) ** self.exponent

@@ -38,7 +38,7 @@ class PSLD(LatentDPS):
     adjoint: Literal["exact", "nearest"] = "exact"
 
     def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "weight", "gluing"), *share(self, "eta"))
+        check_fields(self, *not_negative(self, "guidance", "gluing"), *share(self, "eta"))
 
     def unsupported(self, problem: Problem) -> str | None:
         return needs_adjoint(problem)

@@ -78,9 +78,9 @@ class REDDiff:
         """∇_μ of the loss; `mistake` is sg[ε̂ − ε]."""
         data = pixel_gradient(problem, z, lambda r: 0.5 * r.flatten(1).square().mean(1))
         prior = mistake / mistake[0].numel()  # of mean(sg[ε̂ − ε] · z)
-        return self.measurement_weight * data + self.prior_weight * self.weight(t) * prior
+        return self.measurement_weight * data + self.prior_weight * self.weight_at(t) * prior
 
-    def weight(self, t: Point) -> float:
+    def weight_at(self, t: Point) -> float:
         """w(t), from the inverse signal-to-noise ratio σ/α."""
         ratio = min(t.level, self.weight_cap)
         return {

@@ -91,7 +91,7 @@ _ALL = (
         needs="A, Aᵀ, D, E",
         differentiates="denoiser, D, E, A",
         nfe="steps − 1",
-        tune=("weight", "gluing"),
+        tune=("guidance", "gluing"),
         cannot="degradations without adjoint, such as JPEG",
     ),
     Method(
@@ -103,7 +103,7 @@ _ALL = (
         needs="A, D, E",
         differentiates="denoiser, D, E, A",
         nfe="steps − 1",
-        tune=("weight", "goodness"),
+        tune=("guidance", "goodness"),
     ),
     Method(
         name="ldps",
@@ -114,7 +114,7 @@ _ALL = (
         needs="A, D",
         differentiates="denoiser, D, A",
         nfe="steps − 1",
-        tune=("weight",),
+        tune=("guidance",),
     ),
     Method(
         name="ding",

@@ -18,7 +18,7 @@ from samplers.toys import prior, problem, sampler
 @pytest.mark.parametrize("schedule", ["flow", "vp"])
 @pytest.mark.parametrize("loss", ["norm", "square"])
 def test_psld_without_gluing_is_ldps_bit_for_bit(schedule: str, loss: str) -> None:
-    settings = {"steps": 7, "weight": 0.05, "loss": loss}
+    settings = {"steps": 7, "guidance": 0.05, "loss": loss}
     found = problem()
     a = PSLD(**settings, gluing=0.0)(prior(schedule), found, Noise([3, 4]))
     b = LDPS(**settings)(prior(schedule), found, Noise([3, 4]))
@@ -65,7 +65,7 @@ def test_gluing_of_an_identity_measurement_is_the_distance_to_the_encoding() -> 
     assert all_seen.codec is not None
     z = prior().sample(Noise([5, 6]))
     image = all_seen.codec.decode(z)
-    error = PSLD(weight=0.0, gluing=1.0).error(all_seen, z, image, Noise([0, 1]))
+    error = PSLD(guidance=0.0, gluing=1.0).error(all_seen, z, image, Noise([0, 1]))
     expected = (z - all_seen.codec.encode(all_seen.y)).flatten(1).norm(dim=1)
     torch.testing.assert_close(error, expected)
 
@@ -101,7 +101,7 @@ def test_one_step_by_hand() -> None:
 
     white, found = GaussianPrior.white((12, 8, 8), VP()), problem()
     states: list[Tensor] = []
-    sampler("ldps", weight=0.7, eta=0.0)(white, found, Noise([0, 1]), lambda step: states.append(step.x))
+    sampler("ldps", guidance=0.7, eta=0.0)(white, found, Noise([0, 1]), lambda step: states.append(step.x))
     t, s = walk(white.schedule, 6)[:2]
     x = t.scale * Noise([0, 1]).normal((2, 12, 8, 8))
     gain = t.alpha / (t.alpha**2 + t.sigma**2)
@@ -128,7 +128,7 @@ def test_redrawn_noise_has_the_measurements_std() -> None:
     """E‖y − A x̂ − s n‖² = ‖y − A x̂‖² + s² numel, with s = 2σ_y; within four standard errors of 200 draws."""
     found = replace(problem(seeds=(0,)), sigma_y=0.2)
     image = torch.zeros(1, 3, 16, 16)
-    method = LDPS(weight=1.0, loss="square", redraw_noise=True)
+    method = LDPS(guidance=1.0, loss="square", redraw_noise=True)
     noise = Noise([9])
     draws = torch.stack([method.consistency(found, image, noise) for _ in range(200)])
     numel, s = found.y.numel(), 0.4

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from paseo.base import Counted, Noise, Problem
+from paseo.codecs.identity import IdentityCodec
 from paseo.operators.exact import LatentBlur, LatentMask, LatentMatrix
 from paseo.samplers import DDNM, PASEO, DiffPIR
 from paseo.samplers.ddnm import correction
@@ -101,6 +102,11 @@ def test_where_the_linear_model_comes_from() -> None:
     masked = replace(problem("inpaint"), codec=object())  # not an identity: only the mask is left
     model = linear_model(masked)
     assert torch.equal(model.y, masked.observed * masked.y_z)
+    free = replace(masked, operator=LatentMask(torch.ones(())))  # a mask of one's own: hidden cells have no say
+    assert torch.equal(linear_model(free).A(masked.y_z), model.A(masked.y_z))
+    scaled = linear_model(replace(pixels, codec=IdentityCodec(2, std=0.5)))
+    z, r = prior().sample(Noise([0, 1])), Noise([2, 3]).like(pixels.y)
+    torch.testing.assert_close((scaled.A(z) * r).sum(), (z * scaled.AT(r)).sum(), rtol=1e-4, atol=1e-4)
     assert "linear" in str(DDNM().unsupported(replace(pixels, codec=object())))
 
 

@@ -45,8 +45,8 @@ def test_the_regulariser_alone_is_the_denoisers_mistake() -> None:
     ],
 )
 def test_weights(weighting: str, value: float) -> None:
-    assert REDDiff(weighting=weighting).weight(Flow().at_level(4.0)) == pytest.approx(value)
-    assert math.isfinite(REDDiff(weighting=weighting).weight(Flow().point(1.0)))
+    assert REDDiff(weighting=weighting).weight_at(Flow().at_level(4.0)) == pytest.approx(value)
+    assert math.isfinite(REDDiff(weighting=weighting).weight_at(Flow().point(1.0)))
 
 
 def test_starts_at_the_encoded_measurement_and_moves_by_adam() -> None:

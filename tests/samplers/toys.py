@@ -21,9 +21,9 @@ SCHEDULES: dict[str, Schedule] = {"flow": Flow(3.0), "vp": VP()}
 STEP_SIZES = {  # of a size that this toy takes; the defaults belong to Stable Diffusion
     "silo": {"scale": 0.02, "shift": None},
     "resample": {"guidance": 0.05, "max_iterations": 5, "every": 2},
-    "psld": {"weight": 0.2, "gluing": 0.05},
-    "gml-dps": {"weight": 0.2, "goodness": 0.05},
-    "ldps": {"weight": 0.2},
+    "psld": {"guidance": 0.2, "gluing": 0.05},
+    "gml-dps": {"guidance": 0.2, "goodness": 0.05},
+    "ldps": {"guidance": 0.2},
     "daps": {"step_size": 1e-5, "mcmc_steps": 3},
     "red-diff": {"lr": 0.05},
     "flow-dps": {"step_size": 0.2},
