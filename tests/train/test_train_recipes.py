@@ -42,10 +42,10 @@ def operator_settings(out: Path, **changes: Any) -> OperatorTraining:
 
 
 def test_operator_learns_a_task_and_is_exported(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
-    outcome = train_operator(operator_settings(tmp_path / "run", data=photos, task="inpaint", steps=40, lr=3e-3, ema=0.0), codec)
-    assert outcome.validation["ratio"] < 0.8  # of the error of doing nothing
+    outcome = train_operator(operator_settings(tmp_path / "run", data=photos, task="blur", steps=40, lr=3e-3), codec)
+    assert outcome.validation["ratio"] < 0.9  # of the error of doing nothing
     net = load_operator(tmp_path / "run" / "operator", codec_hash=codec.hash)
-    assert (net.spec.degradation, net.spec.degradation_params, net.spec.latent_space) == ("inpaint", dict(task("inpaint").params), "tiny")
+    assert (net.spec.degradation, net.spec.degradation_params, net.spec.latent_space) == ("blur", dict(task("blur").params), "tiny")
     assert net.spec.unit_noise_range == (0.0, 0.02)
     assert net.spec.training["steps"] == 40
     assert net.spec.training["validation"] == outcome.validation
@@ -92,7 +92,7 @@ def test_latents_are_cached_with_their_mirror_images(photos: Path, tmp_path: Pat
 
 
 def test_stored_measurements_train_too(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
-    config = operator_settings(tmp_path / "run", data=photos, task="inpaint", steps=30, lr=3e-3, measurements=2)
+    config = operator_settings(tmp_path / "run", data=photos, task="blur", steps=30, lr=3e-3, measurements=2)
     assert train_operator(config, codec).validation["ratio"] < 0.9
 
 
