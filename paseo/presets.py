@@ -130,7 +130,9 @@ def preset(model: str, task: str, method: str = PAPER) -> Preset:
     table = _table(model)
     name, method = str(getattr(task, "name", task)), method.lower().replace("†", "-dagger").replace("_", "-")
     if name not in table:
-        raise BadInput(f"There are no settings for the task {name!r} with {model}; there are for {', '.join(table)}. Give a sampler instead.")
+        raise BadInput(
+            f"There are no settings for the task {name!r} with {model}; there are for {', '.join(table)}. Give a sampler instead."
+        )
     if method not in table[name]:
         raise BadInput(f"There are no settings of {method!r} for {model} and {name}; there are for {', '.join(table[name])}.")
     return table[name][method]
@@ -176,4 +178,6 @@ def _entry(entry: Mapping[str, Any]) -> Preset:
     if kind not in samplers.__all__:
         raise BadInput(f"{kind!r} is no sampler of this version: {', '.join(samplers.__all__)}.")
     sampler = getattr(samplers, kind)(**entry["settings"])
-    return Preset(sampler, entry.get("prompt"), float(entry.get("guidance", 1.0)), dict(entry.get("score", {})), str(entry.get("source", "")))
+    return Preset(
+        sampler, entry.get("prompt"), float(entry.get("guidance", 1.0)), dict(entry.get("score", {})), str(entry.get("source", ""))
+    )

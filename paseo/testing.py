@@ -28,7 +28,7 @@ def tiny_pipeline(family: FamilyName = "sd", seed: int = 0) -> Any:
 def _sd(prediction: str = "epsilon") -> Any:
     from diffusers import DDIMScheduler, StableDiffusionPipeline
 
-    return StableDiffusionPipeline(
+    parts: dict[str, Any] = dict(
         vae=_vae(4, 0.18215),
         text_encoder=_clip(projected=False),
         tokenizer=_clip_tokenizer(),
@@ -38,6 +38,7 @@ def _sd(prediction: str = "epsilon") -> Any:
         feature_extractor=None,
         requires_safety_checker=False,
     )
+    return StableDiffusionPipeline(**parts)
 
 
 def _sd_v() -> Any:
@@ -53,7 +54,7 @@ def _sdxl() -> Any:
         addition_time_embed_dim=8,
         projection_class_embeddings_input_dim=6 * 8 + WIDTH,
     )
-    return StableDiffusionXLPipeline(
+    parts: dict[str, Any] = dict(
         vae=_vae(4, 0.13025),
         text_encoder=_clip(projected=False),
         text_encoder_2=_clip(projected=True),
@@ -62,6 +63,7 @@ def _sdxl() -> Any:
         unet=unet,
         scheduler=EulerDiscreteScheduler(**_betas(), steps_offset=1),
     )
+    return StableDiffusionXLPipeline(**parts)
 
 
 def _sd3(t5: bool = True) -> Any:
@@ -82,7 +84,7 @@ def _sd3(t5: bool = True) -> Any:
         dual_attention_layers=(0,),
         qk_norm="rms_norm",
     )
-    return StableDiffusion3Pipeline(
+    parts: dict[str, Any] = dict(
         transformer=transformer,
         scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
         vae=_vae(16, 1.5305, 0.0609),
@@ -93,6 +95,7 @@ def _sd3(t5: bool = True) -> Any:
         text_encoder_3=_t5() if t5 else None,
         tokenizer_3=_t5_tokenizer() if t5 else None,
     )
+    return StableDiffusion3Pipeline(**parts)
 
 
 def _sd3_no_t5() -> Any:
@@ -182,6 +185,6 @@ def _t5_pieces() -> list[tuple[str, float]]:
 
 
 def _t5_tokenizer() -> Any:
-    from transformers import T5TokenizerFast
+    from transformers import T5Tokenizer
 
-    return T5TokenizerFast(vocab=_t5_pieces(), extra_ids=0, model_max_length=256)
+    return T5Tokenizer(vocab=_t5_pieces(), extra_ids=0, model_max_length=256)

@@ -36,7 +36,12 @@ class KLCodec(nn.Module):
     """E and D between images in [-1,1] and latents in the prior's units."""
 
     def __init__(
-        self, vae: Any, *, tiling: bool | int = False, latent_space: str | None = None, around: Callable[[], AbstractContextManager] = nullcontext
+        self,
+        vae: Any,
+        *,
+        tiling: bool | int = False,
+        latent_space: str | None = None,
+        around: Callable[[], AbstractContextManager] = nullcontext,
     ) -> None:
         """`tiling` may be a tile size in pixels; `around` wraps every pass, for instance to choose an attention kernel."""
         super().__init__()
@@ -46,7 +51,9 @@ class KLCodec(nn.Module):
         self.channels = int(config.latent_channels)
         self.scale = float(config.scaling_factor)
         self.shift = float(getattr(config, "shift_factor", None) or 0.0)
-        self.latent_space = latent_space or SPACES.get((self.channels, self.scale, self.shift), f"kl-{self.channels}-{self.scale:g}-{self.shift:g}")
+        self.latent_space = latent_space or SPACES.get(
+            (self.channels, self.scale, self.shift), f"kl-{self.channels}-{self.scale:g}-{self.shift:g}"
+        )
         self._mean, self._std = _statistics(config, self.channels, self.shift)
         self._around = around
         if tiling:

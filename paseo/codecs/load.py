@@ -1,7 +1,7 @@
 """A codec from files alone, for training and checking operators without any prior.
 
-    FOLDER          a diffusers AutoencoderKL or AutoencoderTiny, or a pipeline's folder with one in `vae`
-    PATH/taesd3     the original pair PATH/taesd3_encoder.safetensors, PATH/taesd3_decoder.safetensors
+FOLDER          a diffusers AutoencoderKL or AutoencoderTiny, or a pipeline's folder with one in `vae`
+PATH/taesd3     the original pair PATH/taesd3_encoder.safetensors, PATH/taesd3_decoder.safetensors
 """
 
 from __future__ import annotations

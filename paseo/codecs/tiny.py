@@ -57,10 +57,12 @@ class TinyCodec(nn.Module):
         paths = [Path(folder) / f"{name}_{part}.safetensors" for part in ("encoder", "decoder")]
         for path in paths:
             if not path.is_file():
-                raise MissingWeights(f"{path} does not exist. Put the original {name} files (madebyollin/taesd) there, or name their folder.")
+                raise MissingWeights(
+                    f"{path} does not exist. Put the original {name} files (madebyollin/taesd) there, or name their folder."
+                )
         encoder, decoder = load_file(paths[0]), load_file(paths[1])
         channels = encoder[max(encoder, key=_position)].shape[0]
-        vae = AutoencoderTiny(latent_channels=channels)
+        vae: Any = AutoencoderTiny(latent_channels=channels)
         _fill(vae, {**renamed(encoder, "encoder", 0), **renamed(decoder, "decoder", -1)}, name)
         return cls(vae if dtype == torch.float32 else vae.to(dtype), latent_space=SPACES[name])
 
@@ -89,7 +91,7 @@ class TinyCodec(nn.Module):
 
 
 def renamed(weights: Mapping[str, Tensor], part: str, offset: int) -> dict[str, Tensor]:
-    """"3.conv.0.weight" → "encoder.layers.3.conv.0.weight"; the decoder's numbers shift by one, its clamp being no layer there."""
+    """ "3.conv.0.weight" → "encoder.layers.3.conv.0.weight"; the decoder's numbers shift by one, its clamp being no layer there."""
     return {re.sub(r"^\d+", lambda m: f"{part}.layers.{int(m[0]) + offset}", key): value for key, value in weights.items()}
 
 

@@ -39,7 +39,9 @@ def check_image(x: Tensor, factor: int) -> None:
 def check_latent(z: Tensor, channels: int) -> None:
     """(B,c,h,w) with the codec's own channel count."""
     if z.ndim != 4 or z.shape[1] != channels or not z.is_floating_point():
-        raise BadInput(f"This codec decodes float latents (B,{channels},h,w), got {z.dtype} {tuple(z.shape)}. Is it a latent of another model?")
+        raise BadInput(
+            f"This codec decodes float latents (B,{channels},h,w), got {z.dtype} {tuple(z.shape)}. Is it a latent of another model?"
+        )
 
 
 def check_finite(value: Tensor, given: Tensor, what: str, dtype: torch.dtype) -> Tensor:

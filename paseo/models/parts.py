@@ -44,7 +44,14 @@ class FolderParts:
     """A diffusers folder."""
 
     def __init__(
-        self, folder: Path, *, dtype: torch.dtype, device: torch.device, vae_dtype: torch.dtype = torch.float32, t5: bool = True, offload: bool = False
+        self,
+        folder: Path,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        vae_dtype: torch.dtype = torch.float32,
+        t5: bool = True,
+        offload: bool = False,
     ) -> None:
         self.folder, self.dtype, self.device, self.vae_dtype, self.offload = folder, dtype, device, vae_dtype, offload
         self.classes = components(read_index(folder))
@@ -92,7 +99,9 @@ class FolderParts:
             raise Unsupported(f"{self.folder} wants {name} from {library}.{kind}; only parts of diffusers and transformers are loaded.")
         cls = getattr(import_module(library), kind, None)
         if cls is None:
-            raise Unsupported(f"{library} {import_module(library).__version__} has no class {kind}, which {name} needs. Install another version.")
+            raise Unsupported(
+                f"{library} {import_module(library).__version__} has no class {kind}, which {name} needs. Install another version."
+            )
         options: dict[str, Any] = {}
         if issubclass(cls, torch.nn.Module):
             options = {"dtype": dtype, "use_safetensors": True, "variant": variant_of(self.folder, name), "low_cpu_mem_usage": True}
@@ -132,9 +141,7 @@ class PipelineParts:
         self.network_config: Mapping[str, Any] = self.network.config
 
     def encode(self, prompt: Prompt, negative_prompt: Prompt, guided: bool) -> Conditioning:
-        return encode_text(
-            self.family, self.pipe.components, prompt, negative_prompt, guided=guided, network_config=self.network_config
-        )
+        return encode_text(self.family, self.pipe.components, prompt, negative_prompt, guided=guided, network_config=self.network_config)
 
 
 def _first_line(error: BaseException) -> str:

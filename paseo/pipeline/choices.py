@@ -96,7 +96,9 @@ def _knows(operator: Any, mask: Mask) -> bool:
 
 def _same_task(operator: Any, degradation: Any) -> None:
     if isinstance(operator, OperatorNet) and operator.spec.degradation not in ("", degradation.name):
-        raise BadInput(f"This operator was trained for {operator.spec.degradation!r}, not for {degradation.name!r}. Load the operator of the task.")
+        raise BadInput(
+            f"This operator was trained for {operator.spec.degradation!r}, not for {degradation.name!r}. Load the operator of the task."
+        )
 
 
 def _settings(model: str, name: str, *, given: bool) -> Preset:

@@ -87,7 +87,9 @@ def generators(generator: torch.Generator | Sequence[torch.Generator] | None, co
     """One generator per image. A single one that must serve several draws a seed for each; without any, seeds are drawn at random."""
     if isinstance(generator, list | tuple):
         if len(generator) != count:
-            raise BadInput(f"{len(generator)} generators were given for {count} images (images × num_images_per_prompt): give one for each.")
+            raise BadInput(
+                f"{len(generator)} generators were given for {count} images (images × num_images_per_prompt): give one for each."
+            )
         return list(generator)
     if isinstance(generator, torch.Generator) and count == 1:
         return [generator]
@@ -98,7 +100,9 @@ def generators(generator: torch.Generator | Sequence[torch.Generator] | None, co
     return [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
 
 
-def given_embeddings(prompt: Tensor | None, pooled: Tensor | None, negative: Tensor | None, negative_pooled: Tensor | None) -> Conditioning | None:
+def given_embeddings(
+    prompt: Tensor | None, pooled: Tensor | None, negative: Tensor | None, negative_pooled: Tensor | None
+) -> Conditioning | None:
     """Embeddings under their diffusers names, or None where none were given."""
     if prompt is None:
         if pooled is not None or negative is not None or negative_pooled is not None:

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import (  # noqa: TID253 (this package is the diffusers face, and is imported only when used)
-    AutoencoderKL,
-    AutoencoderTiny,
-    DiffusionPipeline,
-    SchedulerMixin,
-    SD3Transformer2DModel,
-    UNet2DConditionModel,
-)
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL  # noqa: TID253 (this package is the diffusers face)
+from diffusers.models.autoencoders.autoencoder_tiny import AutoencoderTiny  # noqa: TID253
+from diffusers.models.transformers.transformer_sd3 import SD3Transformer2DModel  # noqa: TID253
+from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel  # noqa: TID253
+from diffusers.pipelines.pipeline_utils import DiffusionPipeline  # noqa: TID253
+from diffusers.schedulers.scheduling_utils import SchedulerMixin  # noqa: TID253
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase  # noqa: TID253
 
@@ -171,13 +169,17 @@ class PaseoPipeline(DiffusionPipeline):
             self._codec = wrap_codec(self.vae, **({} if isinstance(self.vae, AutoencoderTiny) else {"around": attention(self._attention)}))
         return self._codec
 
-    def encode_prompt(self, prompt: Prompt, negative_prompt: Prompt | None = None, do_classifier_free_guidance: bool = True) -> Conditioning:
+    def encode_prompt(
+        self, prompt: Prompt, negative_prompt: Prompt | None = None, do_classifier_free_guidance: bool = True
+    ) -> Conditioning:
         """Embeddings of a prompt, remembered; they can be saved, and given back to the call as `conditioning`."""
         negative = negative_prompt or ""
         key = (_hashable(prompt), _hashable(negative), do_classifier_free_guidance)
         if key not in self._prompts:
             if getattr(self, "text_encoder_2" if self.family.name != "sd" else "text_encoder") is None:
-                raise MissingWeights("The text encoders were freed, and this prompt was not encoded before. Give embeddings, or load them again.")
+                raise MissingWeights(
+                    "The text encoders were freed, and this prompt was not encoded before. Give embeddings, or load them again."
+                )
             self._prompts[key] = encode_text(
                 self.family,
                 self.components,

@@ -35,7 +35,9 @@ def _only(backend: Backend) -> Generator[None]:
     except RuntimeError as error:
         if "No available kernel" not in str(error):
             raise
-        raise Unsupported(f"The attention kernel {backend!r} cannot run here (device, dtype or head size). Try 'math' or 'auto'.") from error
+        raise Unsupported(
+            f"The attention kernel {backend!r} cannot run here (device, dtype or head size). Try 'math' or 'auto'."
+        ) from error
 
 
 def available(device: torch.device | str, dtype: torch.dtype = torch.float32) -> list[Backend]:

@@ -37,7 +37,7 @@ class Conditioning:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Conditioning:
         """The same change to every part."""
-        return Conditioning(*[None if (v := getattr(self, f.name)) is None else change(v) for f in fields(self)])
+        return Conditioning(**{f.name: change(v) for f in fields(self) if (v := getattr(self, f.name)) is not None})
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Conditioning:
         return self.map(lambda v: v.to(device=device, dtype=dtype))

@@ -77,7 +77,9 @@ class Denoiser(nn.Module, ABC):
                 f"{8 * SMALLEST} on each side are needed. Enlarge it first, or restore it as super-resolution (sr4, sr8)."
             )
         if any(side % self.multiple for side in x.shape[-2:]):
-            raise BadInput(f"This prior needs latent sides that are multiples of {self.multiple}, got {tuple(x.shape[-2:])}. Pad the image first.")
+            raise BadInput(
+                f"This prior needs latent sides that are multiples of {self.multiple}, got {tuple(x.shape[-2:])}. Pad the image first."
+            )
 
     @abstractmethod
     def network_time(self, t: float) -> float:

@@ -1,7 +1,7 @@
 """Why does it not run? Checks of the machine and of one model, each with its finding and the way out.
 
-    for check in diagnose("stabilityai/stable-diffusion-3.5-medium"):
-        print(check)
+for check in diagnose("stabilityai/stable-diffusion-3.5-medium"):
+    print(check)
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _machine(device: str, dtype: str | None) -> Iterator[Check]:
     yield Check("memory", "ok", f"{free / GIB:.1f} of {total / GIB:.1f} GiB free on {place}")
     kernels, chosen = available(place, pick_dtype(dtype, place)), chosen_by_torch(place, pick_dtype(dtype, place))
     yield Check("attention", "ok" if kernels else "fault", f"in use: {chosen}; kernels that run here: {', '.join(kernels) or 'none'}")
-    offline = [name for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if os.environ.get(name, "0").upper() not in ("", "0", "NO", "FALSE")]
+    offline = [
+        name for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if os.environ.get(name, "0").upper() not in ("", "0", "NO", "FALSE")
+    ]
     if offline:
         yield Check("hub", "note", f"{' and '.join(offline)} set: models come from folders and the cache only.")
 
@@ -99,19 +101,22 @@ def _model(model: str | Path, device: str, dtype: str | None) -> Iterator[Check]
 def _fit(folder: Path, family: Family, index: dict[str, Any], place: torch.device, dtype: str | None) -> Check:
     """Does it fit? The text encoders and the denoiser are never in memory together."""
     element = torch.empty(0, dtype=pick_dtype(dtype, place)).element_size()
-    sizes = {name: parameter_bytes(folder / name, element) for name in components(index) if name in family.text and "encoder" in name}
+    text = sum(parameter_bytes(folder / name, element) for name in components(index) if name in family.text and "encoder" in name)
     network = parameter_bytes(folder / family.network, element)
     vae = parameter_bytes(folder / "vae", 4)
-    needed = max(sum(sizes.values()), network) + vae + int(_WORKING[family.name] * GIB)
+    needed = max(text, network) + vae + int(_WORKING[family.name] * GIB)
     free, _ = memory(place)
     side = 1024 if family is SDXL else 512
-    detail = f"about {needed / GIB:.1f} GiB at {side}×{side} (denoiser {network / GIB:.1f}, text encoders {sum(sizes.values()) / GIB:.1f}, autoencoder {vae / GIB:.1f})"
+    parts = f"denoiser {network / GIB:.1f}, text encoders {text / GIB:.1f}, autoencoder {vae / GIB:.1f}"
+    detail = f"about {needed / GIB:.1f} GiB at {side}×{side} ({parts})"
     if needed <= free:
         return Check("fits", "ok", f"{detail}, {free / GIB:.1f} free")
     hints = ["use dtype bf16"] if element == 4 else []
-    hints += ["leave T5 out (t5=False)"] if family is FAMILIES["sd3"] and sum(sizes.values()) > network else []
+    hints += ["leave T5 out (t5=False)"] if family is FAMILIES["sd3"] and text > network else []
     hints += ["turn CPU offload on"] if place.type != "cpu" else []
-    return Check("fits", "fault", f"{detail}, only {free / GIB:.1f} free", f"{'; '.join([*hints, 'or take a smaller model'])}.".capitalize())
+    return Check(
+        "fits", "fault", f"{detail}, only {free / GIB:.1f} free", f"{'; '.join([*hints, 'or take a smaller model'])}.".capitalize()
+    )
 
 
 def memory(device: torch.device) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """The model families that are supported, told apart by their components rather than by a class name.
 
-    sd     U-Net, one text encoder           SD1.x and fine-tunes, SD2.x
-    sdxl   U-Net, two text encoders          SDXL and fine-tunes
-    sd3    transformer, two or three         SD3, SD3.5 (T5, the third, may be left out)
+sd     U-Net, one text encoder           SD1.x and fine-tunes, SD2.x
+sdxl   U-Net, two text encoders          SDXL and fine-tunes
+sd3    transformer, two or three         SD3, SD3.5 (T5, the third, may be left out)
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def resolve(name: str | Path, *, revision: str | None = None, variant: str | Non
 def _from_hub(hub_id: str, revision: str | None, variant: str | None) -> Path:
     from diffusers import DiffusionPipeline
 
-    unused = {name: None for name in _UNUSED}
+    unused = dict.fromkeys(_UNUSED)
     try:
         return Path(DiffusionPipeline.download(hub_id, revision=revision, variant=variant, use_safetensors=True, **unused))
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
@@ -66,8 +66,9 @@ def explain_hub(hub_id: str, error: BaseException) -> str:
         return f"The hub has no public model {hub_id}. Check the spelling; if it is private or gated, log in with `hf auth login`."
     if kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError", "NetworkError", "ConnectTimeout"}:
         return (
-            f"{hub_id} is not (completely) in this machine's cache, and the hub cannot be reached (offline mode is on, or there is no network). "
-            f"Run `hf download {hub_id} --local-dir FOLDER` where there is a connection, copy the folder here, and give its path."
+            f"{hub_id} is not (completely) in this machine's cache, and the hub cannot be reached (offline mode is on, or there is "
+            f"no network). Run `hf download {hub_id} --local-dir FOLDER` where there is a connection, copy the folder here, "
+            "and give its path."
         )
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return f"{hub_id} could not be had from the hub: {first}"
@@ -172,7 +173,7 @@ def _candidates(part: Path) -> list[Path]:
 
 
 def _stem(file: str) -> str:
-    """"model.fp16.safetensors" and "model.safetensors.index.fp16.json" → "model.fp16"."""
+    """ "model.fp16.safetensors" and "model.safetensors.index.fp16.json" → "model.fp16"."""
     return ".".join(word for word in file.split(".") if word not in ("safetensors", "index", "json"))
 
 
@@ -184,7 +185,9 @@ def file_fault(path: Path) -> str | None:
         expected = 8 + _header_length(path) + max((e["data_offsets"][1] for e in _header(path).values()), default=0)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         start = path.read_bytes()[:20]
-        return "is a Git LFS pointer, not the file itself: run `git lfs pull`." if start.startswith(b"version https://git") else "is damaged."
+        return (
+            "is a Git LFS pointer, not the file itself: run `git lfs pull`." if start.startswith(b"version https://git") else "is damaged."
+        )
     size = path.stat().st_size
     return None if size == expected else f"is cut short: {size:,} of {expected:,} bytes."
 

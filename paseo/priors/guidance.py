@@ -24,7 +24,9 @@ def check_guidance(w: float, conditioning: Conditioning) -> float:
     if not (math.isfinite(w) and w >= 0):
         raise BadInput(f"guidance={w} cannot be used: 1 follows the prompt, more follows it further (the paper uses 1 and 4).")
     if w != 1 and conditioning.negative is None:
-        raise BadInput(f"guidance={w:g} needs embeddings of a negative prompt (it may be empty), and these have none. Encode them with guidance on.")
+        raise BadInput(
+            f"guidance={w:g} needs embeddings of a negative prompt (it may be empty), and these have none. Encode them with guidance on."
+        )
     return float(w)
 
 

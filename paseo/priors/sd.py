@@ -51,7 +51,9 @@ class SDPrior(Denoiser):
         if self.sized and conditioning.pooled is None:
             raise BadInput("This U-Net is of the SDXL kind and needs pooled prompt embeddings beside the token embeddings.")
         if prediction == "epsilon" and self.schedule.point(len(self.schedule.betas)).alpha == 0:
-            raise Unsupported("An ε-predicting network cannot start from pure noise (zero terminal SNR). Its scheduler must say v_prediction.")
+            raise Unsupported(
+                "An ε-predicting network cannot start from pure noise (zero terminal SNR). Its scheduler must say v_prediction."
+            )
 
     def network_time(self, t: float) -> float:
         return self.schedule.network_time(t, self.published_time)
@@ -79,7 +81,9 @@ def check_unet(config: Any) -> None:
             "Use the plain text-to-image model, PASEO brings the measurement in itself."
         )
     if getattr(config, "time_cond_proj_dim", None) is not None:
-        raise Unsupported("This U-Net is distilled for few steps (it takes the guidance as an input, as LCM does). Use the model it was distilled from.")
+        raise Unsupported(
+            "This U-Net is distilled for few steps (it takes the guidance as an input, as LCM does). Use the model it was distilled from."
+        )
     if getattr(config, "addition_embed_type", None) not in (None, "text_time") or getattr(config, "class_embed_type", None) is not None:
         raise Unsupported("This U-Net wants conditioning beyond a prompt. Use SD1.x, SD2.x or SDXL text-to-image models.")
 
@@ -91,7 +95,9 @@ def vp_schedule(config: Mapping[str, Any]) -> VP:
         betas = tuple(float(b) for b in config["trained_betas"])
     elif "beta_start" not in config:
         name = config.get("_class_name", "this scheduler")
-        raise Unsupported(f"{name} has no β table, so it describes no variance-preserving model. SD1.x, SD2.x and SDXL schedulers have one.")
+        raise Unsupported(
+            f"{name} has no β table, so it describes no variance-preserving model. SD1.x, SD2.x and SDXL schedulers have one."
+        )
     elif kind == "scaled_linear":
         betas = scaled_linear(config["beta_start"], config["beta_end"], count)
     elif kind == "linear":

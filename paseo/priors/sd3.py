@@ -43,7 +43,10 @@ class SD3Prior(Denoiser):
     def check(self, x: Tensor) -> None:
         super().check(x)
         if max(x.shape[-2:]) > self.largest:
-            raise BadInput(f"A latent of {tuple(x.shape[-2:])} cells exceeds the {self.largest} that this model has positions for. Restore a smaller image.")
+            raise BadInput(
+                f"A latent of {tuple(x.shape[-2:])} cells exceeds the {self.largest} per side that this model has positions for. "
+                "Restore a smaller image."
+            )
 
     def network_time(self, t: float) -> float:
         return 1000.0 * self.schedule.network_time(t, self.published_time)
@@ -67,5 +70,7 @@ def flow_schedule(config: Mapping[str, Any]) -> SD3Flow:
         name = config.get("_class_name", "this scheduler")
         raise Unsupported(f"{name} has no flow shift, so it describes no flow-matching model. SD3 and SD3.5 schedulers have one.")
     if config.get("use_dynamic_shifting") or int(config.get("num_train_timesteps", 1000)) != 1000:
-        raise Unsupported("A flow schedule that depends on the image size, or has other than 1000 levels, is not supported. SD3 and SD3.5 have neither.")
+        raise Unsupported(
+            "A flow schedule that depends on the image size, or has other than 1000 levels, is not supported. SD3 and SD3.5 have neither."
+        )
     return SD3Flow(shift=float(config["shift"]))

@@ -1,0 +1,246 @@
+"""`paseo bench cost`: what PASEO costs at full size, in seconds and bytes, against the denoiser calls it makes anyway.
+
+Each task runs with the paper's FFHQ settings for a few steps; all denoiser and codec calls are timed where they happen, and
+what remains is the solver's. Cost per step is constant, so the figures of a whole run of K points follow:
+
+    overhead  = (whole − denoiser − encode − decode) / steps walked
+    ratio     = 1 + (K−2)·overhead / ((2K−3)·denoiser call + encode + decode)
+
+Memory is compared with unconditional sampling by the same denoiser. The first call of everything is discarded.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from paseo.base import Prior, Problem, Sampler
+from paseo.bench.networks import Arch, Rig, build_rig
+from paseo.degrade import task as task_named
+from paseo.errors import BadInput
+from paseo.metrics.cost import Cost, synchronize
+from paseo.noise import Noise
+from paseo.operators.net import OperatorNet
+from paseo.presets import preset
+from paseo.priors.device import pick_device, pick_dtype
+from paseo.schedule import Point, Schedule, grid
+
+TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
+GIB = 2**30
+LIMITS = {"sd15": 1.20, "sd35": 1.10}  # what the time ratio must not exceed (inpainting with SD1.5 is only reported)
+MEMORY_LIMIT = 1.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task: seconds are of one call or one step, bytes are peaks."""
+
+    task: str
+    guidance: float
+    inner_steps: int  # P
+    cg_budget: int  # C
+    points: int  # K, of a whole run
+    denoiser: float  # one call, guided or not
+    encode: float
+    decode: float
+    correction: float  # one of P per step
+    whole: float  # all of a run of K points, by the formula above
+    ratio: float  # against its denoiser calls, one encode and one decode
+    short_ratio: float  # the same as really timed, over the few steps that were run
+    nfe: int  # counted, of the short run
+    peak_bytes: int
+    plain_peak_bytes: int  # of unconditional sampling
+
+    @property
+    def memory_ratio(self) -> float:
+        return self.peak_bytes / self.plain_peak_bytes
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """What was measured, and where."""
+
+    arch: str
+    side: int
+    device: str
+    dtype: str
+    threads: int
+    machine: str
+    versions: dict[str, str]
+    parameters: dict[str, int]
+    operator_forward: float  # seconds
+    rows: tuple[Row, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        rows = [asdict(row) | {"memory_ratio": row.memory_ratio} for row in self.rows]
+        return asdict(self) | {"rows": rows, "limits": {"time": LIMITS.get(self.arch), "memory": MEMORY_LIMIT}}
+
+    def text(self) -> str:
+        size = ", ".join(f"{name} {count / 1e6:.0f}M" for name, count in self.parameters.items())
+        where = f"{self.dtype} on {self.device} ({self.threads} threads)"
+        head = f"{self.arch} {self.side}×{self.side}, {where}; {size}; operator forward {self.operator_forward:.3g} s"
+        names = ("denoiser s", "correct. s", "encode s", "decode s", "whole s", "time ratio", "peak GiB", "mem. ratio")
+        columns = f"{'task':8} CFG  P   C " + " ".join(f"{name:>{max(len(name), 8)}}" for name in names)
+        lines = [
+            f"{r.task:8} {r.guidance:3.0f} {r.inner_steps:2d} {r.cg_budget:3d} {r.denoiser:10.3f} {r.correction:10.3f} {r.encode:8.2f} "
+            f"{r.decode:8.2f} {r.whole:8.1f} {r.ratio:10.3f} {r.peak_bytes / GIB:8.2f} {r.memory_ratio:10.3f}"
+            for r in self.rows
+        ]
+        return "\n".join([head, columns, *lines])
+
+
+class TimedPrior:
+    """A prior that keeps the time of its calls."""
+
+    def __init__(self, prior: Prior, device: torch.device) -> None:
+        self.prior, self.device = prior, device
+        self.calls: list[float] = []
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.prior.schedule
+
+    def x0(self, x: Tensor, t: float) -> Tensor:
+        return _timed(lambda: self.prior.x0(x, t), self.device, self.calls)
+
+
+def measure_cost(
+    arch: Arch = "sd15",
+    *,
+    tasks: Sequence[str] = TASKS,
+    steps: int = 4,
+    side: int | None = None,
+    dtype: str | None = None,
+    device: str = "auto",
+    say: Callable[[str], None] = lambda text: None,
+) -> CostReport:
+    """Build the networks and measure every task over `steps` time points (2·steps − 3 denoiser calls each)."""
+    if steps < 3:
+        raise BadInput(f"steps={steps} is too few: a run needs at least 3 time points.")
+    unknown = [name for name in tasks if name not in TASKS]
+    if unknown:
+        raise BadInput(f"There are no FFHQ settings for {', '.join(unknown)}; there are for {', '.join(TASKS)}.")
+    place = pick_device(device)
+    number = pick_dtype(dtype or _default_dtype(arch, place), place)
+    say(f"Building {arch} with random weights")
+    rig = build_rig(arch, dtype=number, device=place, side=side)
+    operator = OperatorNet(rig.codec.channels).to(place).eval().requires_grad_(False)
+    rows = []
+    plain: dict[float, int] = {}
+    for name in tasks:
+        settings = preset(f"ffhq/{'sd35' if arch.endswith('35') else 'rv51'}", name)
+        if settings.guidance not in plain:
+            say(f"Unconditional sampling, guidance {settings.guidance:g}")
+            plain[settings.guidance] = unconditional_peak(rig, settings.guidance, steps)
+        say(f"PASEO, {name}")
+        rows.append(measure_task(rig, operator, name, settings.sampler, settings.guidance, steps, plain[settings.guidance]))
+    return CostReport(
+        arch,
+        rig.side,
+        str(place),
+        str(number).removeprefix("torch."),
+        torch.get_num_threads(),
+        platform.processor() or platform.machine(),
+        {"torch": torch.__version__, "python": platform.python_version()},
+        {**rig.parameters, "operator": sum(p.numel() for p in operator.parameters())},
+        forward_seconds(rig, operator),
+        tuple(rows),
+    )
+
+
+@torch.no_grad()
+def measure_task(rig: Rig, operator: OperatorNet, name: str, sampler: Any, guidance: float, steps: int, plain_peak: int) -> Row:
+    """Encode, sample over a few points, decode; everything timed where it happens."""
+    prior = TimedPrior(rig.prior(guidance), rig.device)
+    y = torch.rand(1, 3, rig.side, rig.side, generator=torch.Generator().manual_seed(2)).to(rig.device)
+    degradation = task_named(name).degradation
+    measured = degradation(2 * y - 1)
+    codec: dict[str, list[float]] = {"encode": [], "decode": []}
+
+    def run(short: Sampler) -> None:
+        y_z = _timed(lambda: rig.codec.encode(degradation.lift(measured)), rig.device, codec["encode"])
+        problem = Problem(measured, y_z, 0.01, operator.bind(0.01), degradation, rig.codec)
+        z = short(prior, problem, Noise(0))
+        _timed(lambda: rig.codec.decode(z), rig.device, codec["decode"])
+
+    run(replace(sampler, steps=3))  # warm-up
+    for kept in (prior.calls, *codec.values()):
+        kept.clear()
+    with Cost(rig.device) as cost:
+        run(replace(sampler, steps=steps))
+    parts = sum(prior.calls) + sum(codec["encode"]) + sum(codec["decode"])
+    denoiser, encode, decode = statistics.median(prior.calls), codec["encode"][0], codec["decode"][0]
+    overhead = max(cost.seconds - parts, 0.0) / (steps - 2)
+    base = (2 * sampler.steps - 3) * denoiser + encode + decode
+    whole = base + (sampler.steps - 2) * overhead
+    return Row(
+        name,
+        guidance,
+        sampler.inner_steps,
+        sampler.cg_budget,
+        sampler.steps,
+        denoiser,
+        encode,
+        decode,
+        overhead / sampler.inner_steps,
+        whole,
+        whole / base,
+        cost.seconds / parts,
+        len(prior.calls),
+        cost.peak_bytes,
+        plain_peak,
+    )
+
+
+@torch.no_grad()
+def unconditional_peak(rig: Rig, guidance: float, steps: int) -> int:
+    """Peak bytes of plain sampling with the same denoiser and decoder, nothing observed."""
+    prior = rig.prior(guidance)
+
+    def run(points: Sequence[Point]) -> None:
+        z = x = torch.randn(1, *rig.latent, generator=torch.Generator().manual_seed(3)).to(rig.device)
+        for t, s in pairwise(points):
+            z = prior.x0(x, t.t)
+            x = s.alpha * z + s.sigma * (x - t.alpha * z) / t.sigma  # DDIM
+        rig.codec.decode(z)
+
+    points = grid(prior.schedule, steps, "ddpm")
+    run(points[:2])  # warm-up
+    with Cost(rig.device) as cost:
+        run(points)
+    return cost.peak_bytes
+
+
+@torch.no_grad()
+def forward_seconds(rig: Rig, operator: OperatorNet, repeats: int = 5) -> float:
+    """One plain pass through the operator network."""
+    z = torch.randn(1, *rig.latent, generator=torch.Generator().manual_seed(4)).to(rig.device)
+    times: list[float] = []
+    for _ in range(repeats + 1):
+        _timed(lambda: operator(z, 0.02), rig.device, times)
+    return statistics.median(times[1:])
+
+
+def _timed(work: Callable[[], Tensor], device: torch.device, times: list[float]) -> Tensor:
+    synchronize(device)
+    start = time.perf_counter()
+    result = work()
+    synchronize(device)
+    times.append(time.perf_counter() - start)
+    return result
+
+
+def _default_dtype(arch: str, device: torch.device) -> str | None:
+    """SD3.5 in float32 takes 10 GB: on a CPU that multiplies bfloat16 it runs in that."""
+    if device.type != "cpu" or not arch.endswith("35"):
+        return None
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public, hence looked up with care
+    return "bf16" if any(bool(getattr(torch.cpu, name, bool)()) for name in probes) else None
