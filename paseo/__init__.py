@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from paseo.errors import Unsupported as Unsupported
     from paseo.models import Model as Model
     from paseo.models import load_model as load_model
-    from paseo.operators.store import load_operator as load_operator
     from paseo.noise import Noise as Noise
+    from paseo.operators.store import load_operator as load_operator
+    from paseo.pipeline import PaseoPipeline as PaseoPipeline
     from paseo.presets import preset as preset
     from paseo.priors import GaussianPrior as GaussianPrior
     from paseo.priors import MixturePrior as MixturePrior
@@ -52,6 +53,7 @@ _HOME = {
     "Problem": "paseo.base",
     "GaussianPrior": "paseo.priors",
     "MixturePrior": "paseo.priors",
+    "PaseoPipeline": "paseo.pipeline",
     "PaseoError": "paseo.errors",
     "BadInput": "paseo.errors",
     "MissingWeights": "paseo.errors",
@@ -60,7 +62,7 @@ _HOME = {
 }
 _SUBMODULES = {
     *("base", "errors", "noise", "schedule", "linalg", "degrade", "codecs", "priors", "operators", "samplers", "metrics"),
-    *("images", "record", "sheet", "models", "presets", "train", "reproduce", "bench"),
+    *("images", "record", "sheet", "models", "presets", "pipeline", "train", "reproduce", "bench"),
 }
 
 __all__ = [*_HOME, "__version__"]

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": set(),  # tiny random pipelines
     "commands": LIBRARY | {"train", "reproduce", "bench", "demo", "pipeline"},
     "cli": {"commands", "errors"},
-    "__init__": LIBRARY,  # the public names, loaded when used
+    "__init__": LIBRARY | {"pipeline"},  # the public names, loaded when used
     "__main__": {"cli"},
 }
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paseo.commands.shared import JsonOption, emit, progress, say, table
+
+if TYPE_CHECKING:
+    from paseo.demo import Demo
 
 
 def demo(
@@ -31,18 +34,8 @@ def demo(
     OUT/demo.png holds the truth, the measurement, the draws and their standard deviation. The method `measurement` in the
     table is the degraded image itself, brought to size.
     """
-    from paseo.demo import run_exact, run_faces
-    from paseo.models import available
-
-    if not exact and model not in available():
-        say(f"The model {model} is not in this installation: showing the exact restoration instead.")
-        exact = True
     chosen = [t.strip() for t in tasks.split(",") if t.strip()]
-    with progress(2 if exact else len(chosen), "demo", "task") as bar:
-        if exact:
-            result = run_exact(max(draws, 8), seed, bar.update)
-        else:
-            result = run_faces(model, chosen, images, draws, seed, method, bar.update)
+    result = _exact(draws, seed) if exact else _faces(model, chosen, images, draws, seed, method)
     picture = result.save(out / "demo.png")
     header = ("task", "method", "draws", "PSNR", "LPIPS", "NFE", "seconds")
     lines = [[a["task"], a["method"], a["draws"], *_figures(a)] for a in result.averages()]
@@ -51,3 +44,22 @@ def demo(
 
 def _figures(a: dict[str, Any]) -> list[str]:
     return [f"{a['psnr']:.2f}", "-" if a["lpips"] is None else f"{a['lpips']:.3f}", str(a["nfe"]), f"{a['seconds']:.2f}"]
+
+
+def _faces(model: str, tasks: list[str], images: int, draws: int, seed: int, method: str) -> Demo:
+    from paseo.demo import run_faces
+    from paseo.errors import MissingWeights
+
+    try:
+        with progress(len(tasks), "demo", "task") as bar:
+            return run_faces(model, tasks, images, draws, seed, method, bar.update)
+    except MissingWeights as error:
+        say(f"{error} Showing the exact restoration instead.")
+        return _exact(draws, seed)
+
+
+def _exact(draws: int, seed: int) -> Demo:
+    from paseo.demo import run_exact
+
+    with progress(2, "demo", "task") as bar:
+        return run_exact(max(draws, 8), seed, bar.update)
