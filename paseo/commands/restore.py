@@ -33,7 +33,7 @@ def restore(
     mask: Annotated[
         Path | None, typer.Option(help="For inpainting: image whose white parts are filled, or a folder of such images.")
     ] = None,
-    sigma: Annotated[float, typer.Option(help="Noise of the measurement: standard deviation for images in [0,1].")] = 0.01,
+    sigma: Annotated[float, typer.Option(min=0.0, help="Noise of the measurement: standard deviation for images in [0,1].")] = 0.01,
     degrade: Annotated[bool, typer.Option("--degrade", help="The inputs are sharp: degrade them first, then restore.")] = False,
     keep_known: Annotated[bool, typer.Option("--keep-known", help="Inpainting: copy the seen pixels from the input.")] = False,
     assignments: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting of the sampler.")] = None,

@@ -22,6 +22,7 @@ class EmbeddedPrior(nn.Module):
         self.net = net.eval().requires_grad_(False)
         self.schedule: Schedule = schedule or Flow()
         self.hash = digest
+        self.multiple = 2 ** len(net.shrink)  # the latent's sides are halved this often on the way down
 
     def x0(self, x: Tensor, t: float) -> Tensor:
         time = torch.full((x.shape[0],), t, dtype=x.dtype, device=x.device)
