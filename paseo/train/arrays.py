@@ -7,9 +7,11 @@ row by row; any safetensors reader opens the result. Files appear under their na
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +20,7 @@ import numpy as np
 from paseo.errors import BadInput
 
 _HEADER = 4096 - 8  # bytes kept for the JSON header, so that the data begins on a page
+_ABANDONED = 3600.0  # seconds without a write after which a partial file is given up
 _NAMES = {"uint8": "U8", "float16": "F16", "float32": "F32"}
 _DTYPES = {name: np.dtype(numpy_name) for numpy_name, name in _NAMES.items()}
 
@@ -31,6 +34,7 @@ class ArrayWriter:
         self.path, self.dtype, self.name, self.rows = path, np.dtype(dtype), name, 0
         self.row_shape: tuple[int, ...] | None = None  # set by the first block
         path.parent.mkdir(parents=True, exist_ok=True)
+        _clear(path)
         self._partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         self._file = self._partial.open("wb")
         self._file.write(b" " * (8 + _HEADER))
@@ -64,6 +68,14 @@ class ArrayWriter:
         os.fsync(self._file.fileno())
         self._file.close()
         os.replace(self._partial, self.path)
+
+
+def _clear(path: Path) -> None:
+    """Remove what writers of this file left behind that were killed; a living one touches its file all the time."""
+    for left in path.parent.glob(f"{path.name}.*.tmp"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 def open_array(path: Path) -> np.ndarray:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from paseo.codecs.net import AutoencoderNet
 from paseo.errors import BadInput
 from paseo.metrics.lpips import LPIPS, load_lpips
-from paseo.train.config import LoopConfig, option
+from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, half, load_codec, write_model_config, write_weights
 from paseo.train.loop import Outcome, run, session
@@ -49,7 +49,7 @@ class CodecTraining(LoopConfig):
     latent_noise: float = option(0.05, "κ, std of the noise on latents, in units of each channel's own std.")
     weight_decay: float = option(1e-4, "Decoupled weight decay (AdamW).")
     beta2: float = option(0.99, "Adam's second-moment decay.")
-    cache: Path | None = option(None, "Folder for decoded images, shared by runs; OUT/cache unless given.")
+    cache: Path | None = budget(None, "Folder for decoded images, shared by runs; OUT/cache unless given.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,7 +164,7 @@ def _export(outcome: Outcome, recipe: CodecRecipe, config: CodecTraining) -> Non
         "validation": stored,
         "images": recipe.count,
         "batch_size": config.batch_size,
-        "settings": config.identity(),
+        "settings": config.public(),
     }
     base = {"name": name, "latent_space": name, "size": config.size}
     write_model_config(folder, base, "codec", dict(wrapped.net.config), summary, {"codec.safetensors": digest})

@@ -84,6 +84,18 @@ class LoopConfig:
         free = {f.name for f in fields(self) if f.metadata.get("free")} | {"out"}
         return {name: value for name, value in self.as_json().items() if name not in free}
 
+    def public(self) -> dict[str, Any]:
+        """The same for exported files: folders by their last name, nothing about the machine."""
+        names = {"data", "model", "start", "pairs"}
+        values = {k: v for k, v in self.identity().items() if k not in ("device", "name") and v is not None}
+        return {k: _last_names(v) if k in names else v for k, v in values.items()}
+
+    def differences(self, earlier: dict[str, Any]) -> list[str]:
+        """What differs from the identity of an earlier run; a field it did not know yet counts as its default."""
+        defaults = {f.name: json.loads(json.dumps(f.default, default=str)) for f in fields(self)}
+        was = {name: earlier.get(name, defaults[name]) for name in self.identity()}
+        return [f"{name} was {was[name]!r}, is {value!r}" for name, value in self.identity().items() if was[name] != value]
+
     def lr_at(self, step: int, progress: float) -> float:
         """Learning rate of a step (counted from 0) when `progress` ∈ [0,1] of the budget is used."""
         lr = self.lr * min(1.0, (step + 1) / max(1, self.warmup))
@@ -98,6 +110,10 @@ class LoopConfig:
         if device.type == "cuda":
             return torch.cuda.is_bf16_supported(including_emulation=False)
         return device.type == "cpu" and _cpu_multiplies_bf16()
+
+
+def _last_names(value: Any) -> Any:
+    return [Path(v).name for v in value] if isinstance(value, list) else Path(value).name
 
 
 def _cpu_multiplies_bf16() -> bool:

@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import tarfile
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -155,7 +156,17 @@ def load_images(data: Path | str, size: int, cache: Path) -> ImageSet:
     pixels = open_array(array)
     if len(pixels) != len(entry["names"]):
         raise BadInput(f"{array} and {index.name} do not belong together. Delete both: they will be made again.")
+    tell_skipped(entry["skipped"], len(pixels), index)
     return ImageSet(pixels, entry["names"], digest, entry["skipped"])
+
+
+def tell_skipped(skipped: dict[str, str], kept: int, index: Path) -> None:
+    """A warning that names a few of the files that were left out."""
+    if skipped:
+        few = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
+        warnings.warn(
+            f"{len(skipped)} files were left out, {kept} are used ({few}{' …' if len(skipped) > 3 else ''}). All: {index}", stacklevel=3
+        )
 
 
 def digest_sources(sources: Sequence[Source], size: int) -> str:
@@ -179,7 +190,7 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
     names: list[str] = []
     skipped: dict[str, str] = {}
     with ArrayWriter(array, "uint8") as writer, ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for start in tqdm(range(0, len(sources), 256), desc="decode", unit="x256", leave=False):  # bounded memory
+        for start in tqdm(range(0, len(sources), 256), desc="decode", unit="x256", leave=False, disable=None):  # bounded memory
             block = sources[start : start + 256]
             results = list(pool.map(attempt, block))
             good = [(s, r) for s, r in zip(block, results, strict=True) if isinstance(r, np.ndarray)]

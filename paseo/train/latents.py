@@ -49,7 +49,7 @@ def encode_rows(images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: P
 
     paths = [cache / f"latents-{key}-{i:04d}.safetensors" for i in range(-(-len(images) // SHARD))]
     mine = [i for i in range(len(paths)) if i % accelerator.num_processes == accelerator.process_index and not paths[i].exists()]
-    bar = tqdm(total=SHARD * len(mine), desc="encode", unit="image", disable=not (mine and accelerator.is_main_process))
+    bar = tqdm(total=SHARD * len(mine), desc="encode", unit="image", disable=None if mine and accelerator.is_main_process else True)
     for number in mine:
         end = min((number + 1) * SHARD, len(images))
         with ArrayWriter(paths[number], "float16") as writer:

@@ -172,8 +172,7 @@ class _Run:
         if not (self.config.resume and (self.config.out / CHECKPOINT).exists()):
             return
         meta = load_checkpoint(self.config.out, self.net, self.ema, self.optimizer)
-        now = self.config.identity()
-        changed = [f"{k} was {meta['config'].get(k)!r}, is {now[k]!r}" for k in now if meta["config"].get(k) != now[k]]
+        changed = self.config.differences(meta["config"])
         if changed:
             raise BadInput(f"{self.config.out} holds a run with other settings: {'; '.join(changed)}. Choose another OUT or start over.")
         self.step, self.elapsed, self.validated = meta["step"], meta["elapsed"], meta["validated"]
@@ -182,7 +181,12 @@ class _Run:
     def go(self) -> Outcome:
         from tqdm import tqdm
 
-        bar = tqdm(total=self.config.steps, initial=self.step, desc=self.config.out.name, disable=self.config.quiet or not self.main)
+        bar = tqdm(
+            total=self.config.steps,
+            initial=self.step,
+            desc=self.config.out.name,
+            disable=True if self.config.quiet or not self.main else None,
+        )
         begun, saved = time.monotonic() - self.elapsed, time.monotonic()
         with bar, _Stop(active=self.ranks == 1) as stop:
             while (progress := self._progress()) < 1 and not stop.asked:

@@ -23,7 +23,7 @@ from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
-from paseo.train.config import LoopConfig, option
+from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import load_codec
 from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
@@ -50,7 +50,7 @@ class OperatorTraining(LoopConfig):
     noise: float = option(0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with.")
     measurements: int = option(0, "Noisy measurements per image to encode beforehand; 0 encodes fresh ones in every step.")
     mirror: bool = option(True, "Mirror images at random; off where left and right differ for the degradation.")
-    cache: Path | None = option(None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given.")
+    cache: Path | None = budget(None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -196,7 +196,6 @@ def _export(outcome: Outcome, recipe: OperatorRecipe, config: OperatorTraining) 
         degradation_params=recipe.measurement.params,
         noise_range=(0.0, config.noise),
         noise_unit="signed",
-        training=outcome.summary
-        | {"images": recipe.count, "batch_size": config.batch_size, "lr": config.lr, "size": config.size, "seed": config.seed},
+        training=outcome.summary | {"images": recipe.count, "settings": config.public()},
     )
     save_operator(net, config.out / EXPORT, half=True)

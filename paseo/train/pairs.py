@@ -15,7 +15,7 @@ import numpy as np
 from paseo.errors import BadInput
 from paseo.files import read_json, write_text
 from paseo.train.arrays import ArrayWriter, open_array
-from paseo.train.data import ImageSet, Source, decode_image, digest_sources, find_images
+from paseo.train.data import ImageSet, Source, decode_image, digest_sources, find_images, tell_skipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,10 @@ def load_pairs(clean: Path, degraded: Path, size: int, cache: Path) -> Pairs:
     if not (index.exists() and all(p.exists() for p in paths)):
         _decode_pairs(before, after, stems, size, paths, index)
     entry = read_json(index)
-    sets = [ImageSet(open_array(p), entry["names"], digest, entry["skipped"]) for p in paths]
+    alone = [own[stem] for own, other in ((before, after), (after, before)) for stem in own if stem not in other]
+    skipped = {source.name: "no partner" for source in alone} | entry["skipped"]
+    tell_skipped(skipped, len(entry["names"]), index)
+    sets = [ImageSet(open_array(p), entry["names"], digest, skipped) for p in paths]
     return Pairs(sets[0], sets[1], entry["factor"])
 
 
@@ -55,7 +58,7 @@ def _by_stem(folder: Path) -> dict[str, Source]:
 
 def _decode_pairs(before: dict[str, Source], after: dict[str, Source], stems: list[str], size: int, paths: list[Path], index: Path) -> None:
     names: list[str] = []
-    skipped = {s.name: "no partner" for own, other in ((before, after), (after, before)) for stem, s in own.items() if stem not in other}
+    skipped: dict[str, str] = {}
     factor: int | None = None
     with ArrayWriter(paths[0], "uint8") as clean, ArrayWriter(paths[1], "uint8") as degraded:
         for stem in stems:

@@ -20,7 +20,7 @@ from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.files import read_json
 from paseo.priors.net import FlowUNet
-from paseo.train.config import LoopConfig, option
+from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, copy_file, half, load_codec, write_model_config, write_weights
 from paseo.train.latents import clean_latents, codec_digest
@@ -50,7 +50,7 @@ class PriorTraining(LoopConfig):
     weight_decay: float = option(1e-2, "Decoupled weight decay (AdamW).")
     beta2: float = option(0.99, "Adam's second-moment decay.")
     ema: float = option(0.9995, "Decay of the averaged weights that are validated and exported; 0 for the raw weights.")
-    cache: Path | None = option(None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given.")
+    cache: Path | None = budget(None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,6 +149,6 @@ def _export(outcome: Outcome, recipe: PriorRecipe, config: PriorTraining, source
         "validation": stored,
         "images": recipe.count,
         "codec": codec_digest(recipe.codec),
-        "settings": config.identity(),
+        "settings": config.public(),
     }
     write_model_config(folder, base, "prior", {"net": net.config, "shift": 1.0}, summary, digests)

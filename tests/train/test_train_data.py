@@ -69,11 +69,13 @@ def test_bad_files_are_reported_and_skipped(photos: Path, tmp_path: Path) -> Non
     (photos / "text.jpg").write_text("not a picture")
     (photos / "cut.png").write_bytes(png(5, 64)[:200])
     Image.fromarray(np.full((32, 32), 40_000, np.uint16)).save(photos / "deep.png")
-    images = load_images(photos, 32, tmp_path / "cache")
+    with pytest.warns(UserWarning, match="4 files were left out, 20 are used"):
+        images = load_images(photos, 32, tmp_path / "cache")
     assert len(images) == 20
     assert images.skipped.keys() == {"empty.png", "text.jpg", "cut.png", "deep.png"}
     assert "16 bit" in images.skipped["deep.png"]
-    assert load_images(photos, 32, tmp_path / "cache").skipped == images.skipped  # from the cache too
+    with pytest.warns(UserWarning, match="left out"):  # from the cache too
+        assert load_images(photos, 32, tmp_path / "cache").skipped == images.skipped
 
 
 def test_nothing_usable_is_an_error(tmp_path: Path) -> None:
@@ -193,11 +195,13 @@ def make_pairs(root: Path, count: int = 6, side: int = 32, factor: int = 2) -> t
 def test_pairs_are_matched_by_stem(tmp_path: Path) -> None:
     clean, degraded = make_pairs(tmp_path)
     picture(50).save(clean / "alone.png")
-    pairs = load_pairs(clean, degraded, 32, tmp_path / "cache")
+    with pytest.warns(UserWarning, match=r"alone\.png: no partner"):
+        pairs = load_pairs(clean, degraded, 32, tmp_path / "cache")
     assert pairs.factor == 2
     assert pairs.clean.names == [f"{i}.png" for i in range(6)]
     assert pairs.clean.skipped == {"alone.png": "no partner"}
     assert np.array_equal(pairs.degraded.pixels[4], np.asarray(picture(4).reduce(2)))
+    (clean / "alone.png").unlink()
     again = load_pairs(clean, degraded, 32, tmp_path / "cache")
     assert np.array_equal(again.clean.pixels, pairs.clean.pixels)
 

@@ -146,6 +146,22 @@ def test_operator_settings_are_checked(tmp_path: Path) -> None:
         train_operator(operator_settings(tmp_path / "run", data=tmp_path, task="sr5"), object())  # ty: ignore[invalid-argument-type]
 
 
+def test_exported_settings_say_nothing_about_the_machine(tmp_path: Path) -> None:
+    config = operator_settings(tmp_path / "run", data=tmp_path / "my-photos", model=str(tmp_path / "tiny"), cache=tmp_path / "cache")
+    assert str(tmp_path) not in json.dumps(config.public())
+    assert (config.public()["data"], config.public()["model"], config.public()["task"]) == ("my-photos", "tiny", "sr4")
+    pairs = operator_settings(tmp_path / "run", task=None, pairs=(tmp_path / "a", tmp_path / "b"))
+    assert pairs.public()["pairs"] == ["a", "b"]
+
+
+def test_a_run_of_before_an_option_existed_can_go_on(tmp_path: Path) -> None:
+    config = operator_settings(tmp_path / "run", data=tmp_path)
+    earlier = config.identity()
+    del earlier["mirror"]
+    assert config.differences(earlier) == []
+    assert operator_settings(tmp_path / "run", data=tmp_path, mirror=False).differences(earlier) == ["mirror was True, is False"]
+
+
 def test_noise_has_one_level_per_sample() -> None:
     y = noisy(torch.zeros(3, 3, 64, 64), torch.tensor([0.0, 0.02, 0.04]), torch.Generator().manual_seed(0))
     deviations = y.flatten(1).std(1)
