@@ -53,7 +53,8 @@ def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any
     if name not in samplers:
         raise BadInput(f"The record was made with the sampler {name!r}; this version knows {', '.join(sorted(samplers))}.")
     try:
-        return samplers[name](**entry.get("settings", {}))
+        settings = {key: tuple(v) if isinstance(v, list) else v for key, v in entry.get("settings", {}).items()}  # JSON has no tuples
+        return samplers[name](**settings)
     except TypeError as error:
         raise BadInput(f"The record's settings of {name} do not fit this version: {error}.") from None
 

@@ -19,7 +19,7 @@ from paseo.commands.options import parse_options
 from paseo.commands.settings import with_settings
 from paseo.commands.shared import table
 from paseo.errors import BadInput
-from paseo.samplers import PASEO
+from paseo.samplers import PASEO, REDDiff
 
 TASKS = ("sr4", "blur", "inpaint")
 
@@ -351,6 +351,9 @@ def test_traceback_on_request(tmp_path: Path) -> None:
 def test_settings_take_the_types_of_the_fields() -> None:
     changed = with_settings(PASEO(), ["steps=9", "relaxation=0.5", "cg_budget=none", "anchor=fresh", "perturb-prior=off", "damping=1e-3"])
     assert changed == PASEO(steps=9, relaxation=0.5, cg_budget=None, anchor="fresh", perturb_prior=False, damping=1e-3)
+    assert with_settings(REDDiff(), ["betas=0.8,0.9"]).betas == (0.8, 0.9)
+    with pytest.raises(BadInput, match="expected 2"):
+        with_settings(REDDiff(), ["betas=0.8"])
     for bad in ("steps=1.5", "perturb_prior=maybe", "anchor=none", "cg_budget=x", "relaxation=", "steps=2"):
         with pytest.raises(BadInput):
             with_settings(PASEO(), [bad])

@@ -41,14 +41,8 @@ def _add(parser: argparse.ArgumentParser, f: Field[Any], hint: Any) -> None:
 
 
 def _reader(hint: Any, name: str) -> Any:
-    inner = _without_none(hint)
-
     def read(text: str) -> Any:
         try:
-            if inner is Path:
-                return Path(text)
-            if get_origin(inner) is tuple:
-                return tuple(parse(part, get_args(inner)[0], name) for part in text.replace(",", " ").split())
             return parse(text, hint, name)
         except BadInput as error:
             raise argparse.ArgumentTypeError(str(error)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from paseo.errors import BadInput
@@ -27,7 +28,7 @@ def with_settings(sampler: Any, assignments: Sequence[str]) -> Any:
 
 
 def parse(text: str, hint: Any, name: str) -> Any:
-    """`text` as a value of the type `hint`: int, float, bool, str, Literal, or a union of these."""
+    """`text` as a value of the type `hint`: int, float, bool, str, Path, Literal, a tuple or a union of these."""
     if get_origin(hint) is Literal:
         if text in get_args(hint):
             return text
@@ -42,12 +43,17 @@ def parse(text: str, hint: Any, name: str) -> Any:
             except BadInput:
                 continue
         raise BadInput(f"{name}={text} cannot be read as {hint}.")
+    if get_origin(hint) is tuple:
+        parts, kinds = text.replace(",", " ").split(), get_args(hint)
+        if Ellipsis not in kinds and len(parts) != len(kinds):
+            raise BadInput(f"{name}={text} has {len(parts)} values, expected {len(kinds)} with commas between them.")
+        return tuple(parse(part, kinds[0], name) for part in parts)
     if hint is bool:
         words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
         if text.lower() in words:
             return words[text.lower()]
         raise BadInput(f"{name}={text} is not true or false.")
-    if hint in (int, float, str):
+    if hint in (int, float, str, Path):
         try:
             return hint(text)
         except ValueError:
