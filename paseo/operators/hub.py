@@ -51,7 +51,7 @@ class OperatorModel(ModelMixin, OperatorNet, ConfigMixin):
         model = cls(**net.spec.to_dict())
         model.load_state_dict(net.state_dict())
         parameter = next(net.parameters())
-        return model.to(parameter.device, parameter.dtype).train(net.training)
+        return nn.Module.to(model, parameter.device, parameter.dtype).train(net.training)  # without a warning of ModelMixin.to
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str] | None, **kwargs: Any) -> Self:

@@ -6,8 +6,8 @@ precision; the autoencoder and the operator stay in float32 unless they are conv
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -96,7 +96,7 @@ class PaseoPipeline(DiffusionPipeline):
     # Loading, converting, saving
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> PaseoPipeline:
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, **kwargs: Any) -> PaseoPipeline:
         """From a diffusers folder or hub id of a supported family, or from what `save_pretrained` wrote.
 
         `operator` is a folder, a hub id or an operator. `dtype` (or a dictionary of them) is for the network and the text
@@ -104,18 +104,18 @@ class PaseoPipeline(DiffusionPipeline):
         tokenizer_3=None` leaves T5 out.
         """
         name = pretrained_model_name_or_path
-        folder = resolve(name, revision=options.pop("revision", None), variant=options.get("variant"))
+        folder = resolve(str(name), revision=kwargs.pop("revision", None), variant=kwargs.get("variant"))
         index = read_index(folder)
         family_of({key: kind for key, (_, kind) in components(index).items()}, str(name))
-        check_complete(folder, skip=tuple(k for k, v in options.items() if v is None))
+        check_complete(folder, skip=tuple(k for k, v in kwargs.items() if v is None))
         for part in (p for p in cls._optional_components if p not in components(index)):
-            options.setdefault(part, None)
-        if options.get("operator") is not None:
-            options["operator"] = to_operator(options["operator"])
-        dtype = options.pop("dtype", None) or options.pop("torch_dtype", None) or torch.float32
+            kwargs.setdefault(part, None)
+        if kwargs.get("operator") is not None:
+            kwargs["operator"] = to_operator(kwargs["operator"])
+        dtype = kwargs.pop("dtype", None) or kwargs.pop("torch_dtype", None) or torch.float32
         table = dict(dtype) if isinstance(dtype, dict) else {"default": dtype}
-        options["dtype"] = {**dict.fromkeys(_KEPT, torch.float32), **table}
-        pipe = super().from_pretrained(str(folder), use_safetensors=True, **options)
+        kwargs["dtype"] = {**dict.fromkeys(_KEPT, torch.float32), **table}
+        pipe = super().from_pretrained(str(folder), use_safetensors=True, **kwargs)
         pipe.register_to_config(_name_or_path=str(name))
         return pipe
 
@@ -199,14 +199,14 @@ class PaseoPipeline(DiffusionPipeline):
             {**self.scheduler.config, "_class_name": type(self.scheduler).__name__},
             conditioning,
             guidance,
-            published_time=self.config.published_time,
+            published_time=self.config["published_time"],
             around=attention(self._attention),
         )
 
     def _check_operator(self, operator: Any) -> None:
         """Refuse the operator of another latent space."""
         if isinstance(operator, OperatorNet):
-            check_latent_space(operator.spec, self.codec.hash, self.config.force_operator)
+            check_latent_space(operator.spec, self.codec.hash, self.config["force_operator"])
 
     # The call
 
