@@ -68,7 +68,7 @@ def restore(
     prior: Prior | None = None,
     codec: Codec | None = None,
     sigma_y: float = 0.01,
-    seeds: int | Sequence[int] = 0,
+    seeds: int | Sequence[int] | Sequence[torch.Generator] = 0,
     size: tuple[int, int] | None = None,
     watch: Watch = ignore,
 ) -> Restored:
@@ -82,7 +82,7 @@ def restore(
     y, noise = _spread(_batch(y, sigma_y), seeds)
     y = to_signed(y.to(_device(codec)))
     start = time.perf_counter()
-    degradation = getattr(degradation, "degradation", degradation)  # a task stands for its degradation
+    degradation, sampler = getattr(degradation, "degradation", degradation), getattr(sampler, "sampler", sampler)  # of a task, of a preset
     lifted = degradation.lift(y, size)
     fitted = Padded(codec, (lifted.shape[-2], lifted.shape[-1]), getattr(prior, "multiple", 1))
     y_z = fitted.encode(lifted)
@@ -168,9 +168,9 @@ def _batch(y: Tensor | Image.Image, sigma_y: float) -> Tensor:
     return y if y.is_floating_point() else y.to(torch.float32)
 
 
-def _spread(y: Tensor, seeds: int | Sequence[int]) -> tuple[Tensor, Noise]:
+def _spread(y: Tensor, seeds: int | Sequence[int] | Sequence[torch.Generator]) -> tuple[Tensor, Noise]:
     """One row of y and one generator for each draw."""
-    entries = [seeds] * len(y) if isinstance(seeds, int) else list(seeds)
+    entries: list[Any] = [seeds] * len(y) if isinstance(seeds, int) else list(seeds)
     if not entries:
         raise BadInput("seeds is empty: give at least one.")
     if len(y) == 1:
