@@ -23,6 +23,7 @@ from paseo.files import write_json
 EXPERIMENTS: dict[str, str] = {
     "tractable": "one perturbed solve against a known Gaussian posterior (the paper's linear-Gaussian table)",
     "lincheck": "the full sampler with an exact mask and an exact blur against a known posterior (calibration and band energies)",
+    "posterior": "every method's mean and spread against the closed-form posterior (Gaussian and mixture priors)",
 }
 
 
