@@ -16,6 +16,7 @@ from paseo.cli import app
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.operators.store import load_operator
 from paseo.train.codec import CodecTraining
+from paseo.train.config import LoopConfig
 from paseo.train.export import half, write_model_config, write_weights
 from paseo.train.operator import OperatorTraining
 from paseo.train.prior import PriorTraining
@@ -33,7 +34,7 @@ def model(tmp_path: Path, codec: EmbeddedCodec) -> Path:
 
 
 @pytest.mark.parametrize(("verb", "kind"), [("codec", CodecTraining), ("prior", PriorTraining), ("operator", OperatorTraining)])
-def test_every_setting_is_an_option_with_help(verb: str, kind: type) -> None:
+def test_every_setting_is_an_option_with_help(verb: str, kind: type[LoopConfig]) -> None:
     result = CliRunner().invoke(app, ["train", verb, "--help"])
     assert result.exit_code == 0, result.output
     words = " ".join(result.output.split())
