@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
-from paseo.errors import MissingWeights, Unsupported, out_of_memory
+from paseo.errors import BadInput, MissingWeights, Unsupported, out_of_memory
 from paseo.priors.conditioning import Conditioning
 from paseo.priors.family import Family, classes_of, family_of
 from paseo.priors.folder import check_complete, components, read_index, variant_of
@@ -134,6 +134,8 @@ class PipelineParts:
     """A pipeline that somebody has loaded; its modules are used where and as they are."""
 
     def __init__(self, pipe: Any) -> None:
+        if not hasattr(pipe, "components") or not hasattr(pipe, "scheduler"):
+            raise BadInput(f"A model is a folder, a hub id or a loaded Stable Diffusion pipeline, got {type(pipe).__name__}.")
         self.pipe = pipe
         self.family = family_of(classes_of(pipe.components), type(pipe).__name__)
         self.network, self.vae = getattr(pipe, self.family.network), pipe.vae
