@@ -62,7 +62,9 @@ def seeded(*seeds: int) -> list[torch.Generator]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_from_pretrained_save_and_load_again(tiny: Callable[[str], Any], tiny_folder: Callable[[str], Path], tmp_path: Path, family: str) -> None:
+def test_from_pretrained_save_and_load_again(
+    tiny: Callable[[str], Any], tiny_folder: Callable[[str], Path], tmp_path: Path, family: str
+) -> None:
     from paseo.pipeline import PaseoPipeline
 
     save_operator(operator_for(tiny(family)), tmp_path / "op")

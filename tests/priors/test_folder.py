@@ -13,7 +13,17 @@ import pytest
 from paseo.errors import BadInput, MissingWeights, Unsupported
 from paseo.priors.doctor import diagnose, memory
 from paseo.priors.family import family_of
-from paseo.priors.folder import check_complete, components, explain_hub, faults, file_fault, parameter_bytes, read_index, resolve, variant_of
+from paseo.priors.folder import (
+    check_complete,
+    components,
+    explain_hub,
+    faults,
+    file_fault,
+    parameter_bytes,
+    read_index,
+    resolve,
+    variant_of,
+)
 
 UNET = "unet/diffusion_pytorch_model.safetensors"
 
