@@ -182,13 +182,14 @@ def grid(schedule: Schedule, steps: int, eta: EtaRule) -> list[Point]:
     if steps < 3:
         raise BadInput(f"steps={steps} is too few: a run needs at least 3 time points (28 is the paper's number).")
     points = [schedule.point(t) for t in schedule.times(steps)]
+    arrivals = with_eta(points, eta)
     for t, s in pairwise(points):
         if not t.level > s.level:
             raise BadInput(
                 f"The noise level σ/α goes from {t.level:.4g} (t={t.t:.4g}) to {s.level:.4g} (t={s.t:.4g}), but a run must go "
                 "from noise to clean. Check the schedule, or take fewer steps."
             )
-    return [points[0], *with_eta(points, eta)]
+    return [points[0], *arrivals]
 
 
 def with_eta(points: Sequence[Point], rule: EtaRule) -> list[Point]:
@@ -207,10 +208,11 @@ def with_eta(points: Sequence[Point], rule: EtaRule) -> list[Point]:
 def bridge_eta(t: Point, s: Point, rule: EtaRule) -> float:
     """Std of the bridge from t to the cleaner s: the DDPM posterior's, or the two wider rules of the paper."""
     if rule == "square":
-        return s.sigma * (1.0 - s.alpha)
+        return s.sigma * max(1.0 - s.alpha, 0.0)
     if rule == "sqrt":
-        return s.sigma * math.sqrt(1.0 - s.alpha)
-    return s.sigma * math.sqrt(max(1.0 - (t.alpha * s.sigma / (s.alpha * t.sigma)) ** 2, 0.0))
+        return s.sigma * math.sqrt(max(1.0 - s.alpha, 0.0))
+    ratio = s.level / t.level if t.level > 0 else 1.0
+    return s.sigma * math.sqrt(max(1.0 - ratio**2, 0.0))
 
 
 def shifted(t: float, k: float) -> float:

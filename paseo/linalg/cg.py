@@ -35,7 +35,7 @@ def cg(S: Map, b: Tensor, budget: int, tolerance: float = 1e-5) -> Solve:
     rr = bb = dot(b, b)
     used = torch.zeros_like(rr)
     for _ in range(budget):
-        live = rr > tolerance**2 * bb
+        live = _unfinished(rr, bb, tolerance)
         if not live.any():
             break
         Sp = S(p)
@@ -58,7 +58,7 @@ def gain_cg(
     rr = bb = dot(b, b)
     used = torch.zeros_like(rr)
     for i in range(budget):
-        live = rr > tolerance**2 * bb
+        live = _unfinished(rr, bb, tolerance)
         if not live.any():
             break
         q = JT(W * p)
@@ -67,7 +67,7 @@ def gain_cg(
         g, used = step if g is None else g + step, used + live
         if i == budget - 1 and not report:
             break
-        r = r - a * (trust * p + eta2 * W * J(q))
+        r = r - a * (trust * p + eta2 * (W * J(q)))
         rr, old = torch.where(live, dot(r, r), rr), rr
         p = r + rr / _positive(old) * p
     residual = (rr / _positive(bb)).sqrt().flatten() if report else None
@@ -85,6 +85,11 @@ def exact_gain(
         left = b - trust * v - eta2 * J(g)
         residual = (dot(left, left) / _positive(dot(b, b))).sqrt().flatten()
     return Solve(g, torch.zeros(b.shape[0], dtype=torch.long, device=b.device), residual)
+
+
+def _unfinished(rr: Tensor, bb: Tensor, tolerance: float) -> Tensor:
+    """Samples that go on. What is not finite goes on as well, so that it shows in the result instead of passing for solved."""
+    return (rr > tolerance**2 * bb) | ~torch.isfinite(rr)
 
 
 def _positive(x: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """linearize(H, z) → (h, J, Jᵀ): the value and the two products with the Jacobian at z, never a matrix.
 
 Works for any differentiable callable: VJPs run backwards through one retained graph, JVPs are forward-mode dual passes,
-or, where a layer has no forward mode (fused attention, a custom autograd.Function), two VJPs: u ↦ Jᵀu is linear, and its
-own transpose is J.
+or, where a layer has no forward mode (a custom autograd.Function), two VJPs: u ↦ Jᵀu is linear, and its own transpose is
+J. Attention is computed without its fused kernels, which have neither.
 An operator that brings a method `linearize(z)` is asked instead; the 1.2M CNN has one whose products cost one forward.
 """
 
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Map = Callable[[Tensor], Tensor]
 
@@ -33,7 +34,7 @@ def linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearization:
 
 def autograd_linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearization:
     """The general case, by automatic differentiation."""
-    with torch.inference_mode(False), torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         z = z.detach().clone()
         z_in = z.clone().requires_grad_(True)
         h = H(z_in)
@@ -46,7 +47,8 @@ def autograd_linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearizatio
         nonlocal forward_mode
         if forward_mode:
             try:
-                return torch.func.jvp(H, (z,), (v,))[1].detach()
+                with sdpa_kernel(SDPBackend.MATH):
+                    return torch.func.jvp(H, (z,), (v,))[1].detach()
             except torch.OutOfMemoryError:
                 raise
             except (NotImplementedError, RuntimeError):

@@ -151,4 +151,5 @@ class Chain:
     degradation: Degradation
 
     def __call__(self, z: Tensor) -> Tensor:
-        return self.codec.encode(self.degradation.lift(self.degradation(self.codec.decode(z))))
+        x = self.codec.decode(z)
+        return self.codec.encode(self.degradation.lift(self.degradation(x), (x.shape[-2], x.shape[-1])))

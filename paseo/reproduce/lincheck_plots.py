@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from paseo.reproduce.lincheck import Row
 
 COLOURS = {"fresh": "tab:orange", "arc": "tab:blue", "denoiser": "tab:green", "posterior": "0.4"}
+STYLES = {"fresh": ("o", "-", 4), "arc": ("o", "-", 6), "denoiser": ("s", ":", 3)}  # arc and denoiser nearly coincide
 LABELS = {"fresh": "fresh (β = 1)", "arc": "arc", "denoiser": "denoiser (β = 0)", "posterior": "exact posterior"}
 
 
@@ -53,7 +54,11 @@ def rank_figure(rows: Sequence[Row], path: Path) -> Path:
     }
     for axis, (operator, wanted) in zip(figure.subplots(1, 2), chosen.items(), strict=True):
         for row in (r for r in rows if r.operator == operator and r.truth == "sampler" and (r.anchor, r.budget) in wanted):
-            label = LABELS[row.anchor] if row.anchor == "posterior" else f"{LABELS[row.anchor]}, C = {row.budget}"
+            label = (
+                LABELS[row.anchor]
+                if row.anchor == "posterior"
+                else f"{LABELS[row.anchor]}, {'exact solve' if row.budget == 'exact' else f'C = {row.budget}'}"
+            )
             style = "--" if row.budget == "exact" and row.anchor != "posterior" else "-"
             axis.step(
                 range(len(row.evidence.histogram())),
@@ -73,12 +78,14 @@ def rank_figure(rows: Sequence[Row], path: Path) -> Path:
 
 def _curve(axis: Any, points: list[tuple[float, float]], anchor: str) -> None:
     values, errors = [p[0] for p in points], [p[1] if p[1] < float("inf") else 0.0 for p in points]
-    axis.errorbar(range(len(points)), values, yerr=errors, color=COLOURS[anchor], marker="o", markersize=4, label=LABELS[anchor])
+    style = dict(zip(("marker", "linestyle", "markersize"), STYLES[anchor], strict=True))
+    axis.errorbar(range(len(points)), values, yerr=errors, color=COLOURS[anchor], label=LABELS[anchor], **style)
 
 
 def _published(axis: Any, name: str, anchor: str) -> None:
     known = [(i, PAPER["blur", anchor, c][name]) for i, c in enumerate(SOLVES) if name in PAPER.get(("blur", anchor, c), {})]
-    axis.plot([i for i, _ in known], [v for _, v in known], "--", color=COLOURS[anchor], alpha=0.5, marker="x", markersize=4)
+    style = "--" if len(known) == len(SOLVES) else ""  # points alone where the paper has no sweep
+    axis.plot([i for i, _ in known], [v for _, v in known], linestyle=style, color=COLOURS[anchor], alpha=0.5, marker="x", markersize=5)
 
 
 def _save(figure: Any, path: Path) -> Path:

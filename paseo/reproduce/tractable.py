@@ -147,7 +147,7 @@ class Tractable:
             axis.plot([row.measured[name] for row in self.found], labels, "o", label="measured")
             axis.plot([row.to_json()["paper"].get(name, float("nan")) for row in self.found], labels, "x", label="paper")
             axis.set_xlabel(name)
-            axis.legend()
+        figure.axes[0].legend()
         figure.axes[0].invert_yaxis()
         path = out / "tractable.png"
         with atomic(path) as file:

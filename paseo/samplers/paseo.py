@@ -14,7 +14,7 @@ clearly and leave the rest to the prior. The denoiser is never differentiated; o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -89,7 +89,7 @@ class PASEO:
         y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z never meets half precision
         points = grid(prior.schedule, self.steps, self.eta)
         eta_z_min = narrowest_prior(points, self.eta)
-        W = constant_weight(self.weight, problem, noise)
+        W = constant_weight(self.weight, replace(problem, y_z=y_z), noise)
         r_y, p_z = self.operator_noise * self.perturb_measurement, float(self.perturb_prior)  # the noise is drawn in any case
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
