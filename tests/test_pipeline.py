@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def test_an_operator_of_another_autoencoder_is_refused_unless_forced(tiny: Calla
     from paseo.pipeline import PaseoPipeline
 
     foreign = operator_for(tiny("sd"), digest="0" * 64)
-    with pytest.raises(BadInput, match="latent space.*force"):
+    with pytest.raises(BadInput, match=r"latent space.*force"):
         PaseoPipeline.from_pipe(tiny("sd"), operator=foreign)
     with pytest.warns(UserWarning, match="latent space"):
         forced = PaseoPipeline.from_pipe(tiny("sd"), operator=foreign, force_operator=True)
@@ -309,7 +310,7 @@ def test_callbacks_see_and_change_the_state(pipes: Callable[[str], Any]) -> None
     names = ["latents", "clean_latents"]
     plain = pipe(small(), callback_on_step_end=look, callback_on_step_end_tensor_inputs=names, **options).images
     assert [s for s, _, _ in seen] == [0, 1, 2, 3]
-    assert all(a > b for (_, a, _), (_, b, _) in zip(seen, seen[1:], strict=False))
+    assert all(a > b for (_, a, _), (_, b, _) in pairwise(seen))
     assert seen[0][2] == {"latents": (1, 4, 9, 11), "clean_latents": (1, 4, 9, 11)}
     options["generator"] = seeded(0)[0]
     assert not torch.allclose(pipe(small(), callback_on_step_end=change, **options).images, plain, atol=1e-3)
@@ -398,7 +399,7 @@ def test_refusals(pipes: Callable[[str], Any], tiny: Callable[[str], Any]) -> No
     with pytest.raises(BadInput, match="no task named 'sr5'"):
         pipe(small(), "sr5")
     bare = PaseoPipeline.from_pipe(tiny("sd"))
-    with pytest.raises(MissingWeights, match="no operator.*paseo train operator"):
+    with pytest.raises(MissingWeights, match=r"no operator.*paseo train operator"):
         bare(small(), "sr4")
     with pytest.raises(BadInput, match="What happened to the image"):
         bare(small())

@@ -66,11 +66,11 @@ def test_names_that_people_use() -> None:
     assert preset("stabilityai/stable-diffusion-3.5-medium", "blur") == preset("coco/sd35", "blur")
     assert set(TABLES) <= set(known_models())
     assert set(presets("sd35")) == set(TASKS)
-    with pytest.raises(BadInput, match="no settings for the model 'gpt'.*ffhq/rv51"):
+    with pytest.raises(BadInput, match=r"no settings for the model 'gpt'.*ffhq/rv51"):
         preset("gpt", "sr4")
-    with pytest.raises(BadInput, match="task 'sr2'.*sr4, sr8"):
+    with pytest.raises(BadInput, match=r"task 'sr2'.*sr4, sr8"):
         preset("rv51", "sr2")
-    with pytest.raises(BadInput, match="'silo'.*paseo-dagger"):
+    with pytest.raises(BadInput, match=r"'silo'.*paseo-dagger"):
         preset("rv51", "sr4", "silo")
 
 

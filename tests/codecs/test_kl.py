@@ -111,7 +111,7 @@ def test_half_precision_keeps_the_callers_dtype(tiny: Callable[[str], Any], x: t
 def test_an_overflow_in_float16_is_named(tiny: Callable[[str], Any], x: torch.Tensor) -> None:
     vae = copy.deepcopy(tiny("sd").vae)
     vae.decoder.conv_out.weight.mul_(1e6)
-    with pytest.raises(NotFinite, match="overflowed in float16.*float32"):
+    with pytest.raises(NotFinite, match=r"overflowed in float16.*float32"):
         KLCodec(vae.to(torch.float16)).decode(torch.randn(1, 4, 8, 8))
 
 

@@ -92,7 +92,7 @@ def test_by_its_stem(originals: tuple[Path, nn.Sequential, nn.Sequential]) -> No
 def test_missing_and_foreign_files_are_named(originals: tuple[Path, nn.Sequential, nn.Sequential], tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
-    with pytest.raises(MissingWeights, match="taesd_encoder.safetensors does not exist"):
+    with pytest.raises(MissingWeights, match=r"taesd_encoder\.safetensors does not exist"):
         TinyCodec.from_original(originals[0], "taesd")
     with pytest.raises(BadInput, match="taesd3"):
         TinyCodec.from_original(originals[0], "taesd4")

@@ -158,7 +158,7 @@ def test_shards_and_variants_load(tiny: Callable[[str], Any], tiny_folder: Calla
 def test_operators_beside_the_model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_folder("sd"), tmp_path / "model"))
     model = load_diffusers_model(folder, device="cpu")
-    with pytest.raises(MissingWeights, match="without an operator for 'sr4'.*paseo train operator"):
+    with pytest.raises(MissingWeights, match=r"without an operator for 'sr4'.*paseo train operator"):
         model.operator("sr4")
     for place, name, digest in (("operator", "sr4", model.hashes["codec"]), ("operators/blur", "blur", "0" * 64)):
         save_operator(OperatorNet(OperatorConfig(4, "sd1", digest, name)), folder / place)
@@ -182,7 +182,7 @@ def test_an_image_of_7_by_9_pixels(tiny_folder: Callable[[str], Path]) -> None:
 
 
 def test_wrong_and_broken_folders(tiny_folder: Callable[[str], Path], tmp_path: Path) -> None:
-    with pytest.raises(MissingWeights, match="no model_index.json"):
+    with pytest.raises(MissingWeights, match=r"no model_index\.json"):
         load_diffusers_model(tmp_path, device="cpu")
     with pytest.raises(BadInput, match="a loaded Stable Diffusion pipeline, got object"):
         load_diffusers_model(object(), device="cpu")
@@ -208,5 +208,5 @@ def test_out_of_memory_says_what_needs_less(tiny_folder: Callable[[str], Path]) 
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
     model.prior.denoiser.network.register_forward_pre_hook(full)  # type: ignore[attr-defined]
-    with pytest.raises(OutOfMemory, match="denoiser call.*bfloat16"):
+    with pytest.raises(OutOfMemory, match=r"denoiser call.*bfloat16"):
         run(model, picture())

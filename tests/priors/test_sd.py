@@ -201,7 +201,7 @@ def test_refusals(tiny: Callable[[str], Any]) -> None:
     prior = prior_of(pipe)
     with pytest.raises(BadInput, match="another model"):
         prior.x0(torch.zeros(1, 16, 8, 8), 1.0)
-    with pytest.raises(BadInput, match="too small.*at least 64"):
+    with pytest.raises(BadInput, match=r"too small.*at least 64"):
         prior.x0(torch.zeros(1, 4, 1, 2), 1.0)
     with pytest.raises(BadInput, match="negative prompt"):
         build_prior(SD, pipe.unet, pipe.scheduler.config, conditioned(pipe), 4.0)

@@ -107,7 +107,7 @@ def test_without_t5_its_place_holds_zeros(tiny: Callable[[str], Any]) -> None:
     assert whole.prompt[:, 77:].any()
     with pytest.raises(MissingWeights, match="config"):
         text_pipeline(SD3, parts)
-    with pytest.raises(MissingWeights, match="text_encoder, .*not loaded"):
+    with pytest.raises(MissingWeights, match=r"text_encoder, .*not loaded"):
         text_pipeline(SD3, {})
 
 
