@@ -34,6 +34,8 @@ class Frame(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # `paseo methods | head` is no error of ours
+            raise
         except (PaseoError, OSError, ValueError) as error:
             if ctx.params.get("traceback"):
                 raise
