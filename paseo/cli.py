@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from paseo import __version__
-from paseo.commands import check_operator, degrade, demo, doctor, models, reproduce, restore, train
+from paseo.commands import check_operator, degrade, demo, doctor, models, reproduce, restore, train, tune
 from paseo.errors import PaseoError
 
 HELP = """Restore images with a latent diffusion prior and a small learned operator.
@@ -81,6 +81,7 @@ for _name, _command in {
     "methods": models.methods,
     "check-operator": check_operator.check_operator,
     "reproduce": reproduce.reproduce,
+    "tune": tune.tune,
     "doctor": doctor.doctor,
 }.items():
     app.command(_name)(_command)

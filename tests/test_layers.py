@@ -36,8 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "presets": {"samplers", "schedule", "degrade", "errors"},
     "models": NOUNS - {"metrics", "samplers"},
     "train": LIBRARY,
-    "reproduce": LIBRARY,
-    "bench": LIBRARY,
+    "bench": LIBRARY | {"train"},  # the data's parts
+    "reproduce": LIBRARY | {"bench", "train"},
     "demo": LIBRARY,
     "pipeline": LIBRARY,
     "testing": set(),  # tiny random pipelines
