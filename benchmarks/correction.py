@@ -1,6 +1,6 @@
 """What a correction costs, in forwards of the operator network.
 
-    python benchmarks/correction.py [--repeats 9] [--threads 2] [--json FILE] [--check]
+    python benchmarks/correction.py [--repeats 9] [--threads 2] [--clock wall|cpu] [--json FILE] [--check]
 
 Times one forward, one J v, one Jᵀ u and one whole correction (`PASEO.correct`) for C = 1, 2, 3, 5 CG iterations, against
 
@@ -8,7 +8,8 @@ Times one forward, one J v, one Jᵀ u and one whole correction (`PASEO.correct`
     textbook    the same correction as printed in the paper, one forward, C+1 JVPs and C+1 VJPs by torch.func
 
 All are run in turn within every repeat, each divided by the mean of four forwards, two before and two after it; the
-table gives the median of these ratios, so that a machine that is busy with other things slows both sides alike. Peak
+table gives the median of these ratios, so that a machine that is busy with other things slows both sides alike. On a machine
+that is overloaded, `--threads 1 --clock cpu` counts the processor time of this process alone. Peak
 memory is what torch allocates on top of what is there before, read from the profiler's allocation record.
 """
 
@@ -43,6 +44,8 @@ CORRECTION_LIMIT = 1.25
 SHAPES = ((1, 16, 64, 64), (1, 4, 64, 64), (1, 16, 16, 16), (8, 16, 16, 16))  # SD3, SD 1.x, the embedded model twice
 ETA_Z = 0.5
 Run = Callable[[], object]
+Clock = Callable[[], float]
+CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,14 @@ def cases(shape: tuple[int, ...], with_textbook: bool) -> dict[str, Run]:
     return runs
 
 
-def seconds(run: Run, times: int = 1) -> float:
-    start = time.perf_counter()
+def seconds(clock: Clock, run: Run, times: int = 1) -> float:
+    start = clock()
     for _ in range(times):
         run()
-    return (time.perf_counter() - start) / times
+    return (clock() - start) / times
 
 
-def measure(runs: dict[str, Run], repeats: int) -> tuple[dict[str, float], dict[str, float]]:
+def measure(runs: dict[str, Run], repeats: int, clock: Clock) -> tuple[dict[str, float], dict[str, float]]:
     """Median seconds and median ratio to the neighbouring forwards, for each case."""
     forward = runs["forward"]
     times: dict[str, list[float]] = {name: [] for name in runs}
@@ -110,9 +113,9 @@ def measure(runs: dict[str, Run], repeats: int) -> tuple[dict[str, float], dict[
     for run in runs.values():
         run()  # warm-up
     for _ in range(repeats):
-        before = seconds(forward, 2)
+        before = seconds(clock, forward, 2)
         for name, run in runs.items():
-            taken, after = seconds(run), seconds(forward, 2)
+            taken, after = seconds(clock, run), seconds(clock, forward, 2)
             times[name].append(taken)
             ratios[name].append(2 * taken / (before + after))
             before = after
@@ -148,10 +151,10 @@ def peak_bytes(run: Run) -> int:
     return peak
 
 
-def benchmark(shape: tuple[int, ...], repeats: int, with_textbook: bool) -> list[Row]:
+def benchmark(shape: tuple[int, ...], repeats: int, with_textbook: bool, clock: Clock) -> list[Row]:
     with torch.no_grad():
         runs = cases(shape, with_textbook)
-        times, ratios = measure(runs, repeats if math.prod(shape[2:]) > 1024 else 4 * repeats)  # small ones are noisier
+        times, ratios = measure(runs, repeats if math.prod(shape[2:]) > 1024 else 4 * repeats, clock)  # small ones are noisier
         rows = []
         for name, run in runs.items():
             C = int(name.split("=")[1]) if "=" in name else 0
@@ -178,6 +181,7 @@ def main() -> int:
         "--shape", action="append", metavar="B,C,H,W", help="a latent shape; repeatable; default: the paper's and the embedded model's"
     )
     parser.add_argument("--no-textbook", action="store_true", help="skip the textbook form, which takes most of the time")
+    parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
     parser.add_argument("--json", metavar="FILE", help="also write the rows here; - prints them instead of the table")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is exceeded")
     options = parser.parse_args()
@@ -185,12 +189,19 @@ def main() -> int:
     shapes = [tuple(int(n) for n in text.split(",")) for text in options.shape or []] or list(SHAPES)
     quiet, rows = options.json == "-", []
     for shape in shapes:
-        here = benchmark(shape, options.repeats, not options.no_textbook)
+        here = benchmark(shape, options.repeats, not options.no_textbook, CLOCKS[options.clock])
         rows += here
         if not quiet:
-            print(f"\nlatent {'×'.join(map(str, shape[1:]))}, batch {shape[0]}, {options.threads} threads, {options.repeats} repeats")
+            how = f"{options.threads} threads, {options.repeats} repeats, {options.clock} time"
+            print(f"\nlatent {'×'.join(map(str, shape[1:]))}, batch {shape[0]}, {how}")
             show(here)
-    conditions = {"torch": torch.__version__, "machine": platform.machine(), "threads": options.threads, "repeats": options.repeats}
+    conditions = {
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "threads": options.threads,
+        "repeats": options.repeats,
+        "clock": options.clock,
+    }
     result = {"conditions": conditions, "rows": [asdict(row) | {"ok": row.ok} for row in rows]}
     if quiet:
         print(json.dumps(result, indent=2, ensure_ascii=False))
