@@ -1,11 +1,11 @@
 """Sphinx: Markdown pages by MyST, the furo theme."""
 
-from importlib.metadata import version
+import importlib.metadata
 
 project = "PASEO"
 author = "The PASEO authors"
 copyright = "The PASEO authors, Apache-2.0"
-release = version("paseo")
+release = version = importlib.metadata.version("paseo")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
