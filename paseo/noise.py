@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from torch import Tensor
 class Noise:
     """Independent Gaussian streams, one per sample of the batch, drawn on the CPU for the same numbers everywhere."""
 
-    def __init__(self, seeds: int | Sequence[int] | Sequence[torch.Generator]) -> None:
-        entries = [seeds] if isinstance(seeds, int) else list(seeds)
+    def __init__(self, seeds: int | Iterable[SupportsIndex | torch.Generator]) -> None:
+        entries = list(seeds) if isinstance(seeds, Iterable) else [seeds]
         if not entries:
             raise ValueError("Noise needs at least one seed.")
         self.generators = [g if isinstance(g, torch.Generator) else _seeded(g) for g in entries]
@@ -36,7 +37,8 @@ class Noise:
         return torch.where(self.normal(x.shape) < 0, -1.0, 1.0).to(device=x.device, dtype=x.dtype)
 
 
-def _seeded(seed: int) -> torch.Generator:
-    if not 0 <= int(seed) < 2**63:
-        raise ValueError(f"A seed is an integer from 0 to 2^63 - 1, got {seed}.")
-    return torch.Generator("cpu").manual_seed(int(seed))
+def _seeded(seed: SupportsIndex) -> torch.Generator:
+    number = seed.__index__()
+    if not 0 <= number < 2**63:
+        raise ValueError(f"A seed is an integer from 0 to 2^63 - 1, got {number}.")
+    return torch.Generator("cpu").manual_seed(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +21,11 @@ def test_the_same_seed_gives_the_same_numbers_and_seed_0_is_a_seed() -> None:
     assert torch.equal(Noise(0).normal((1, 9)), Noise(0).normal((1, 9)))
     assert not torch.equal(Noise(0).normal((1, 9)), Noise(1).normal((1, 9)))
     assert Noise([0, 7]).seeds == [0, 7]
+
+
+def test_numpy_integers_are_seeds() -> None:
+    assert torch.equal(Noise(np.int64(5)).normal((1, 4)), Noise(5).normal((1, 4)))
+    assert Noise(np.arange(3)).seeds == [0, 1, 2]
 
 
 def test_like_takes_dtype_and_values_from_float32() -> None:

@@ -40,8 +40,8 @@ class Mixture:
 
     def responsibilities(self, x: Tensor, alpha: float = 1.0, sigma: float = 0.0) -> Tensor:
         """(B, K): how likely αz + σε = x came from each component."""
-        logs = torch.stack([c.log_density(x, alpha, sigma) for c in self.components], dim=1)
-        return (logs + self.weights.log().to(x)).softmax(1)
+        logs = torch.stack([c.log_density(x.double(), alpha, sigma) for c in self.components], dim=1)  # large, nearly equal sums
+        return (logs + self.weights.log().to(logs)).softmax(1).to(x)
 
     def sample(self, noise: Noise) -> Tensor:
         """One exact draw per generator: first the component, then its Gaussian."""
@@ -70,7 +70,9 @@ class MixturePrior(Mixture):
     schedule: Schedule = field(default_factory=Flow)
 
     @classmethod
-    def isotropic(cls, means: Sequence[Tensor] | Tensor, std: float, weights: Tensor | None = None, schedule: Schedule | None = None):
+    def isotropic(
+        cls, means: Sequence[Tensor] | Tensor, std: float, weights: Tensor | None = None, schedule: Schedule | None = None
+    ) -> MixturePrior:
         """Round components of one width."""
         shape = tuple(means[0].shape)
         parts = tuple(Gaussian(m, Isotropic(std**2, shape)) for m in means)

@@ -30,6 +30,11 @@ def check_settings(sampler: Any, choices: Mapping[str, Any], conditions: Iterabl
             raise BadInput(f"{name}={getattr(sampler, name)} cannot be used: {want}.")
 
 
+def whole(value: Any, least: int) -> bool:
+    """A whole number from `least` on; 3.0 and True are not meant."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
 def check_problem(sampler: Sampler, problem: Problem, noise: Noise) -> None:
     """A measurement that can be used, and as many seeds as there are samples."""
     y_z = problem.y_z

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import Any, Literal
 
 import torch
@@ -26,7 +27,7 @@ from paseo.errors import BadInput
 from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
 from paseo.samplers.anchor import Anchor, coefficients
-from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record
+from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record, whole
 from paseo.samplers.weight import Weight, constant_weight, sensitivity
 from paseo.schedule import EtaRule, grid
 
@@ -55,12 +56,12 @@ class PASEO:
         check_settings(self, {"anchor": Anchor, "weight": Weight, "start": Start, "eta": EtaRule}, self._conditions())
 
     def _conditions(self) -> Iterator[tuple[str, bool, str]]:
-        yield "steps", self.steps >= 3, "a run needs at least 3 time points (the paper uses 28)"
-        yield "inner_steps", self.inner_steps >= 1, "P counts corrections per step and starts at 1"
-        yield "cg_budget", self.cg_budget is None or self.cg_budget >= 1, "C counts CG iterations and starts at 1"
+        yield "steps", whole(self.steps, 3), "a run needs at least 3 time points (the paper uses 28)"
+        yield "inner_steps", whole(self.inner_steps, 1), "P counts corrections per step and starts at 1"
+        yield "cg_budget", self.cg_budget is None or whole(self.cg_budget, 1), "C counts CG iterations and starts at 1"
         yield "relaxation", 0 < self.relaxation <= 1, "ρ lies in (0, 1]"
-        yield "damping", self.damping >= 0, "λ is not negative"
-        yield "operator_noise", self.operator_noise >= 0, "r is a standard deviation"
+        yield "damping", 0 <= self.damping < inf, "λ is finite and not negative"
+        yield "operator_noise", 0 <= self.operator_noise < inf, "r is a standard deviation"
         yield "operator_noise", self.trust > 0, "r = 0 with λ = 0 leaves the solve singular; give one of them"
         yield "cg_tolerance", self.cg_tolerance >= 0, "the relative tolerance is not negative"
 

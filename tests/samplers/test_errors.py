@@ -33,6 +33,10 @@ def run(sampler: PASEO, task: Problem, prior: Any = None, noise: Noise | None = 
     ("settings", "message"),
     [
         ({"steps": 2}, "steps=2 cannot be used: a run needs at least 3"),
+        ({"steps": 28.0}, r"steps=28\.0"),
+        ({"cg_budget": True}, "cg_budget=True"),
+        ({"operator_noise": float("inf")}, "operator_noise=inf"),
+        ({"damping": float("nan")}, "damping=nan"),
         ({"inner_steps": 0}, "inner_steps=0 cannot be used: P"),
         ({"cg_budget": 0}, "cg_budget=0 cannot be used: C"),
         ({"cg_budget": -3}, "cg_budget=-3"),
