@@ -12,7 +12,7 @@ from torch import Tensor
 class Noise:
     """Independent Gaussian streams, one per sample of the batch, drawn on the CPU for the same numbers everywhere."""
 
-    def __init__(self, seeds: int | Iterable[SupportsIndex | torch.Generator]) -> None:
+    def __init__(self, seeds: SupportsIndex | Iterable[SupportsIndex | torch.Generator]) -> None:
         entries = list(seeds) if isinstance(seeds, Iterable) else [seeds]
         if not entries:
             raise ValueError("Noise needs at least one seed.")
