@@ -184,5 +184,7 @@ def _spread(y: Tensor, seeds: int | Sequence[int] | Sequence[torch.Generator]) -
 
 
 def _device(codec: Codec) -> torch.device:
+    if isinstance(place := getattr(codec, "device", None), torch.device):  # where it works, also while its weights wait elsewhere
+        return place
     parameter = next(codec.parameters(), None) if isinstance(codec, nn.Module) else None
     return parameter.device if parameter is not None else torch.device("cpu")

@@ -73,20 +73,24 @@ class TinyCodec(nn.Module):
         return weights_hash(weights, self.scale, self.shift)
 
     @property
+    def device(self) -> torch.device:
+        return next(self.vae.parameters()).device
+
+    @property
     def dtype(self) -> torch.dtype:
         return next(self.vae.parameters()).dtype
 
     def encode(self, x: Tensor) -> Tensor:
         check_image(x, self.factor)
         with out_of_memory("encoding", LESS_MEMORY):
-            raw = self.vae.encode(x.to(self.dtype), return_dict=False)[0].to(x.dtype)
+            raw = self.vae.encode(x.to(self.device, self.dtype), return_dict=False)[0].to(x.dtype)
         return check_finite((raw - self.shift) * self.scale, x, "encoder", self.dtype)
 
     def decode(self, z: Tensor) -> Tensor:
         """An image, nominally in [-1,1], not clamped."""
         check_latent(z, self.channels)
         with out_of_memory("decoding", LESS_MEMORY):
-            x = self.vae.decode((z / self.scale + self.shift).to(self.dtype), return_dict=False)[0]
+            x = self.vae.decode((z / self.scale + self.shift).to(self.device, self.dtype), return_dict=False)[0]
         return check_finite(x.to(z.dtype), z, "decoder", self.dtype)
 
 

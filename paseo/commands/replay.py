@@ -43,6 +43,7 @@ def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
             degrade=bool(record["degrade"]),
             batch=int(record["batch"]),
             keep_known=bool(record["keep_known"]),
+            options=dict(record["model"].get("options", {})),
         )
     except (KeyError, TypeError) as error:
         raise BadInput(f"The record is incomplete: {error}.") from None

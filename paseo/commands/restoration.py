@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Plan:
     degrade: bool = False
     batch: int = 4
     keep_known: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the model: prompt, guidance, dtype, device, …
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Restoration:
 
     @cached_property
     def model(self) -> Model:
-        return load_model(self.plan.model)
+        return load_model(self.plan.model, **self.plan.options)
 
     @cached_property
     def operator(self) -> tuple[Any, dict[str, Any]]:
@@ -62,7 +63,8 @@ class Restoration:
             return self.model.operator(plan.task), {"name": plan.task, "sha256": _weights_sha256(folder)}
         from paseo.operators.store import load_operator
 
-        found = load_operator(plan.operator, codec_hash=self.model.hashes.get("codec", ""))
+        place = getattr(self.model.codec, "device", "cpu")
+        found = load_operator(plan.operator, codec_hash=self.model.hashes.get("codec", ""), device=place)
         return found, {"name": plan.operator, "sha256": _weights_sha256(Path(plan.operator))}
 
     @cached_property
@@ -136,7 +138,7 @@ class Restoration:
             "batch": plan.batch,
             "keep_known": plan.keep_known,
             "sampler": sampler_record(self.sampler),
-            "model": {"name": plan.model, "hashes": self.model.hashes},
+            "model": {"name": plan.model, "hashes": self.model.hashes, "options": dict(plan.options)},
             "operator": self.operator[1] | {"given": plan.operator is not None},
             "device": device,
             **environment(),

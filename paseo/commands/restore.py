@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from paseo.commands.inputs import collect, run_jobs
+from paseo.commands.pretrained import model_options, settings_for
 from paseo.commands.settings import with_settings
 from paseo.commands.shared import JsonOption, emit, say
 from paseo.errors import BadInput
@@ -24,7 +25,7 @@ def restore(
         str, typer.Option("--task", "-t", help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function.")
     ] = "",
     model: Annotated[
-        str, typer.Option("--model", "-m", help="The prior: an embedded model (see `paseo models`) or a folder.")
+        str, typer.Option("--model", "-m", help="The prior: an embedded model (see `paseo models`), a folder, or a hub id.")
     ] = "faces-128",
     operator: Annotated[str | None, typer.Option(help="Folder of an operator of your own; otherwise the model's for the task.")] = None,
     method: Annotated[str, typer.Option(help="The sampler.")] = "paseo",
@@ -39,6 +40,14 @@ def restore(
     assignments: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting of the sampler.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Draws computed at the same time; less needs less memory.")] = 4,
     skip_existing: Annotated[bool, typer.Option("--skip-existing", help="Leave out inputs whose results are already there.")] = False,
+    prompt: Annotated[str | None, typer.Option(help="Stable Diffusion: what the image shows.")] = None,
+    negative_prompt: Annotated[str | None, typer.Option(help="Stable Diffusion: what it does not show.")] = None,
+    guidance: Annotated[float | None, typer.Option(help="Stable Diffusion: how far to follow the prompt; 1 as trained.")] = None,
+    device: Annotated[str | None, typer.Option(help="Stable Diffusion: auto, cpu, cuda, mps.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Stable Diffusion: precision of the network: fp32, bf16, fp16.")] = None,
+    offload: Annotated[bool, typer.Option("--offload", help="Stable Diffusion: keep idle parts in main memory.")] = False,
+    tiling: Annotated[bool, typer.Option("--tiling", help="Stable Diffusion: encode and decode large images in tiles.")] = False,
+    no_t5: Annotated[bool, typer.Option("--no-t5", help="SD3: leave the largest text encoder out.")] = False,
     replay: Annotated[Path | None, typer.Option(metavar="SIDECAR", help="Repeat the run that this JSON file records.")] = None,
     json: JsonOption = None,
 ) -> None:
@@ -51,6 +60,7 @@ def restore(
       paseo restore sharp.png -o out --task blur --degrade      blur it first, then restore it
       paseo restore a.png -o out --mask hole.png                fill the white parts of hole.png
       paseo restore a.png -o out --task sr8 --set relaxation=0.3 --set steps=40
+      paseo restore a.png -o out --task sr4 --model stabilityai/stable-diffusion-3.5-medium --operator OPERATOR_FOLDER
       paseo restore --replay out/a.json -o again                the same once more
 
     Each input gives OUT/<stem>.png (or one per draw) and OUT/<stem>.json, the record of how it was made. Every file uses the
@@ -65,8 +75,12 @@ def restore(
     else:
         seeds = tuple(range(seed, seed + samples))
         task = _task_name(task, mask)
-        sampler = _sampler(model, task, method, assignments or [])
-        work = Restoration(Plan(task, model, sampler, operator, mask, sigma, seeds, degrade, batch, keep_known))
+        found = _settings(model, task, method)
+        sampler = with_settings(found.sampler, assignments or [])
+        given = {"prompt": prompt, "negative_prompt": negative_prompt, "guidance": guidance, "device": device, "dtype": dtype}
+        given |= {"offload": offload or None, "tiling": tiling or None, "t5": False if no_t5 else None}
+        options = model_options(model, found, given)
+        work = Restoration(Plan(task, model, sampler, operator, mask, sigma, seeds, degrade, batch, keep_known, options))
         jobs = collect(inputs or [], out)
     work.load()  # missing weights are not the fault of a file
     outcome = run_jobs(jobs, work, verb="restore", skip_existing=skip_existing)
@@ -89,16 +103,15 @@ def _task_name(task: str, mask: Path | None) -> str:
     return find(task).name
 
 
-def _sampler(model: str, task: str, method: str, assignments: list[str]) -> Any:
+def _settings(model: str, task: str, method: str) -> Any:
     """The tuned settings for model and task, or the method's own defaults where there are none."""
-    from paseo.presets import preset
+    from paseo.presets import Preset
     from paseo.samplers import METHODS
 
     try:
-        sampler = preset(model, task, method).sampler
+        return settings_for(model, task, method)
     except BadInput:
         if method not in METHODS:
             raise
-        sampler = METHODS[method].default
         say(f"No settings of {method} are kept for {model} and {task}: taking its defaults. Change them with --set.")
-    return with_settings(sampler, assignments)
+        return Preset(METHODS[method].default)

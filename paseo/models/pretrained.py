@@ -20,7 +20,7 @@ from torch import Tensor
 
 from paseo.base import Codec
 from paseo.codecs.load import open_codec, wrap_codec
-from paseo.errors import MissingWeights
+from paseo.errors import MissingWeights, PaseoError
 from paseo.models import Model
 from paseo.models.parts import FolderParts, Parts, PipelineParts
 from paseo.operators.store import load_config, load_operator
@@ -29,7 +29,8 @@ from paseo.priors.build import build_prior, latent_multiple, schedule_of
 from paseo.priors.conditioning import Conditioning
 from paseo.priors.denoiser import Denoiser
 from paseo.priors.device import pick_device, pick_dtype
-from paseo.priors.folder import resolve
+from paseo.priors.family import family_of
+from paseo.priors.folder import components, read_index, resolve
 from paseo.priors.guidance import check_guidance
 from paseo.priors.text import Prompt
 from paseo.schedule import VP, SD3Flow
@@ -108,12 +109,21 @@ class PretrainedModel(Model):
                 f"The model {self.name} comes without an operator for {task!r}. Give one with --operator, or train it with "
                 f"`paseo train operator --task {task} --model {self.name} --data IMAGES`."
             )
-        return load_operator(self._operators[task], codec_hash=self.hashes["codec"])
+        return load_operator(self._operators[task], codec_hash=self.hashes["codec"], device=getattr(self.codec, "device", "cpu"))
 
     @cached_property
     def _operators(self) -> dict[str, Path]:
         candidates = [] if self.folder is None else [*self.folder.glob("operators/*"), self.folder / "operator"]
         return {load_config(p).degradation: p for p in candidates if (p / "config.json").is_file()}
+
+
+def family_name(source: str | Path) -> str | None:
+    """ "sd", "sdxl" or "sd3" of a folder or hub id, from its index alone; None where it is no model of these."""
+    try:
+        parts = components(read_index(resolve(source)))
+        return family_of({name: kind for name, (_, kind) in parts.items()}, str(source)).name
+    except PaseoError:
+        return None
 
 
 def load_diffusers_model(
