@@ -28,7 +28,14 @@ def test_import_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["restore", "--help"], ["demo", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
-    code = f"import sys\nsys.argv = ['paseo', *{arguments}]\nfrom paseo.cli import main\ntry:\n    main()\nexcept SystemExit as e:\n    assert not e.code"
+    code = f"""
+import sys
+from paseo.cli import main
+sys.argv = ["paseo", *{arguments}]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code"""
     assert not modules_after(code) & HEAVY
 
 

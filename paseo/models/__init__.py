@@ -44,7 +44,8 @@ class Model:
         if task not in self.tasks or self.folder is None:
             known = ", ".join(self.tasks) or "none"
             raise MissingWeights(
-                f"The model {self.name} has no operator for {task!r} (it has: {known}). Train one with `paseo train operator --task {task} --model {self.name}`."
+                f"The model {self.name} has no operator for {task!r} (it has: {known}). "
+                f"Train one with `paseo train operator --task {task} --model {self.name}`."
             )
         return load_operator(self.folder / "operators" / task)
 

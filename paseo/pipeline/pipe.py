@@ -313,7 +313,7 @@ class PaseoPipeline(DiffusionPipeline):
                     prior=prior,
                     codec=self.codec,
                     sigma_y=sigma_y,
-                    seeds=seeds,  # ty: ignore[invalid-argument-type]
+                    seeds=seeds,
                     watch=watcher,
                 )
             except Cancelled:

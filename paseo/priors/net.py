@@ -7,6 +7,8 @@ at most 64 cells, two coordinate channels because the faces are aligned. Any lat
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -58,6 +60,11 @@ class Level(nn.Module):
         self.attention = nn.ModuleList(Attention(c_out) if attend else nn.Identity() for _ in c_ins)
 
 
+def pairs(level: Any) -> Iterator[tuple[nn.Module, nn.Module]]:
+    """Each block of a level with the attention that follows it."""
+    return zip(level.blocks, level.attention, strict=True)
+
+
 class FlowUNet(nn.Module):
     """u(x, t) for x (B,c,h,w) and t (B,) in [0, 1]."""
 
@@ -89,7 +96,7 @@ class FlowUNet(nn.Module):
         h = self.stem(torch.cat([x, coordinates(x)], dim=1))
         skips: list[Tensor] = []
         for i, level in enumerate(self.down):
-            for block, attend in zip(level.blocks, level.attention, strict=True):
+            for block, attend in pairs(level):
                 h = attend(block(h, e))
                 skips.append(h)
             if i < len(self.shrink):
@@ -98,7 +105,7 @@ class FlowUNet(nn.Module):
         for i in reversed(range(len(self.up))):
             if i < len(self.shrink):
                 h = F.interpolate(h, scale_factor=2.0, mode="nearest")
-            for block, attend in zip(self.up[i].blocks, self.up[i].attention, strict=True):
+            for block, attend in pairs(self.up[i]):
                 h = attend(block(torch.cat([h, skips.pop()], dim=1), e))
         return self.head(F.silu(self.norm(h)))
 
