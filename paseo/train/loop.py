@@ -241,7 +241,8 @@ class _Run:
     def _report(self, progress: float, bar: Any) -> None:
         if self.step % self.config.log_every == 0:
             means = self._means()
-            bar.set_postfix(loss=f"{means['loss']:.4g}", **{k: f"{v:.4g}" for k, v in self.validation.items()})
+            shown = {"loss": means["loss"]} | {f"val_{k}": v for k, v in self.validation.items()}
+            bar.set_postfix({k: f"{v:.4g}" for k, v in shown.items()})
             row = {"step": self.step, **means, "lr": self.config.lr_at(self.step - 1, progress), "seconds": round(self.elapsed, 2)}
             if self.log:
                 self.log.write(row)

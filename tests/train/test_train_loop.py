@@ -122,6 +122,18 @@ def test_loss_falls_and_is_logged_and_plotted(tmp_path: Path) -> None:
     assert {"step", "loss", "l1", "gradient", "lr", "seconds"} <= rows[0].keys()
 
 
+def test_progress_bar_tells_training_and_validation_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SameName(Toy):
+        def validate(self, net: nn.Module) -> dict[str, float]:
+            return {"loss": 0.125}
+
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr("tqdm.std.tqdm.set_postfix", lambda self, values: shown.append(values))
+    train(tmp_path, 12, SameName(), log_every=2, validate_every=4, quiet=False)
+    assert shown[-1]["val_loss"] == "0.125"
+    assert float(shown[-1]["loss"]) > 0
+
+
 def test_plot_of_nothing_is_nothing(tmp_path: Path) -> None:
     assert plot_log(tmp_path) is None
 
