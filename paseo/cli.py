@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from paseo import __version__
-from paseo.commands import check_operator, degrade, demo, doctor, models, reproduce, restore, train, tune
+from paseo.commands import bench, check_operator, degrade, demo, doctor, models, reproduce, restore, train, tune
 from paseo.errors import PaseoError
 
 HELP = """Restore images with a latent diffusion prior and a small learned operator.
@@ -86,6 +86,7 @@ for _name, _command in {
 }.items():
     app.command(_name)(_command)
 app.add_typer(train.app, name="train")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
