@@ -10,9 +10,9 @@ budgets (PASEO 53 denoiser calls, all others at most 79), many draws per measure
     distance      of means and of widths along the posterior's principal directions, √(Σ Δm² + Δs²), over the posterior's width
     modes         total variation between the weights of the modes among draws and in the posterior (mixture only)
 
-Draws of the posterior itself (`exact`) say what a finite number of draws can show at best. A method with a step size has it
-chosen on other measurements by `distance`, the same number of trials for each; where a method takes the noise level of the
-measurement it is told the true one, and PASEO and DING have nothing else to choose.
+Draws of the posterior itself (`exact`) say what a finite number of draws can show at best. A method's step size, for PASEO its
+number of CG iterations, is chosen on another measurement by `distance`, the same number of trials for each; where a method
+takes the noise level of the measurement it is told the true one, and DING and DDNM have nothing else to choose.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ SETTINGS: dict[str, dict[str, Any]] = {  # what is known about the problem, and 
     "diffpir": {"lam": 1.0, "measurement_noise": R},
     "ddnm": {"plus": True, "measurement_noise": R},
 }
-NOTHING_TO_TUNE = {"paseo", "paseo-dagger", "ding", "ddnm"}
+NOTHING_TO_TUNE = {"ding", "ddnm"}
+CG_BUDGETS = (1, 2, 3, 4, 6, 8, 12)  # what PASEO is tuned by: it has no step size
 
 
 @dataclass(frozen=True)
@@ -195,11 +196,10 @@ def search(case: Case, name: str, sampler: Any, o: Options) -> tuple[Any, dict[s
     """The step size with the smallest distance on another measurement; trials are spaced by a factor of four."""
     if name in NOTHING_TO_TUNE:
         return sampler, {}
-    field = METHODS[name].tune[0]
-    middle, half = getattr(sampler, field), (o.trials - 1) / 2
+    field, values = trial_values(name, sampler, o.trials)
     best, least = sampler, math.inf
-    for k in range(o.trials):
-        candidate = replace(sampler, **{field: middle * RATIO ** (k - half)})
+    for value in values:
+        candidate = replace(sampler, **{field: value})
         try:
             figures, _ = _figures(case, candidate, o.seed + 500, o.trial_draws)
         except NotFinite:
@@ -207,6 +207,14 @@ def search(case: Case, name: str, sampler: Any, o: Options) -> tuple[Any, dict[s
         if figures["distance"] < least:
             best, least = candidate, figures["distance"]
     return best, {field: getattr(best, field)}
+
+
+def trial_values(name: str, sampler: Any, trials: int) -> tuple[str, list[float]]:
+    """The field that is searched and the values that are tried."""
+    if name.startswith("paseo"):
+        return "cg_budget", list(CG_BUDGETS[:trials])
+    field = METHODS[name].tune[0]
+    return field, [getattr(sampler, field) * RATIO ** (k - (trials - 1) / 2) for k in range(trials)]
 
 
 def _figures(case: Case, sampler: Any, seed: int, draws: int) -> tuple[dict[str, float], int]:
