@@ -33,6 +33,8 @@ def run_faces(
     """Every task on the first `images` sample faces, `draws` times each; `seconds` of a row is its share of a batch's time."""
     loaded = load_model(model)
     names, truth = samples(loaded, images)
+    operators = {name: loaded.operator(name) for name in tasks}  # what is missing is missed before anything is computed
+    samplers = {name: preset(model, name, method).sampler for name in tasks}
     rows: list[Row] = []
     cells: list[list[Tensor]] = []
     for name in tasks:
@@ -42,9 +44,9 @@ def run_faces(
         result = restore(
             y.repeat_interleave(draws, 0),
             model=loaded,
-            operator=loaded.operator(name),
+            operator=operators[name],
             degradation=task,
-            sampler=preset(model, name, method).sampler,
+            sampler=samplers[name],
             sigma_y=task.sigma_y,
             seeds=[seed + k for _ in names for k in range(draws)],
         )
