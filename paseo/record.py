@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -38,6 +39,21 @@ def environment() -> dict[str, Any]:
         except PackageNotFoundError:
             continue
     return {"versions": versions, "threads": torch.get_num_threads(), "platform": f"{platform.system()} {platform.machine()}"}
+
+
+def conditions() -> dict[str, Any]:
+    """What a reader needs to judge or repeat a measured figure: versions, threads, processor."""
+    return {**environment(), "processor": processor(), "cores": os.cpu_count()}
+
+
+def processor() -> str:
+    """The name of the CPU, as far as the system tells."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def sampler_record(sampler: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -42,6 +43,7 @@ class MethodCost:
     steps: int  # walked
     nfe: int  # counted
     seconds: float
+    cpu_seconds: float  # processor time of this process, which other load does not change
     peak_bytes: int
     graph_bytes: int
 
@@ -60,9 +62,9 @@ class MethodCosts:
 
     def text(self) -> str:
         lines = [f"{self.side}×{self.side} on {self.device} ({self.threads} threads)"]
-        lines.append(f"{'method':10}{'calls/step':>11}{'s/step':>9}{'peak MiB':>10}{'graph MiB':>11}   differentiates")
+        lines.append(f"{'method':10}{'calls/step':>11}{'s/step':>9}{'CPU s/step':>12}{'peak MiB':>10}{'graph MiB':>11}   differentiates")
         for r in self.rows:
-            figures = f"{r.nfe / r.steps:11.2f}{r.seconds:9.3f}{r.peak_bytes / MIB:10.1f}{r.graph_bytes / MIB:11.1f}"
+            figures = f"{r.nfe / r.steps:11.2f}{r.seconds:9.3f}{r.cpu_seconds:12.3f}{r.peak_bytes / MIB:10.1f}{r.graph_bytes / MIB:11.1f}"
             lines.append(f"{r.method:10}{figures}   {r.differentiates}")
         return "\n".join(lines)
 
@@ -106,12 +108,14 @@ def measure_method(name: str, prior: Prior, problem: Problem, steps: int, settin
     sampler(prior, problem, Noise(0))
     walked: list[int] = []
     counted = Counted(prior)
+    begun = time.process_time()
     with Cost(device, nfe=counted) as cost:
         sampler(counted, problem, Noise(0), lambda step: walked.append(step.index))
+    busy = time.process_time() - begun
     with KeptForBackward(networks(prior, problem)) as kept:
         peak = allocated_peak(lambda: sampler(prior, problem, Noise(0))) if device.type == "cpu" else cost.extra_bytes
     n = len(walked)
-    return MethodCost(name, METHODS[name].differentiates, n, cost.nfe or 0, cost.seconds / n, peak, kept.peak)
+    return MethodCost(name, METHODS[name].differentiates, n, cost.nfe or 0, cost.seconds / n, busy / n, peak, kept.peak)
 
 
 def allocated_peak(run: Callable[[], Any]) -> int:

@@ -74,10 +74,8 @@ def metric(name: str) -> Metric:
 
 
 def score(pair: Pair, names: Sequence[str] | None = None) -> dict[str, Tensor]:
-    """Name → (B,), of all metrics or of some; regional ones where the task hides pixels."""
-    chosen = [metric(name) for name in names] if names is not None else list(METRICS.values())
-    if names is not None and pair.hole is None and (stray := [m.name for m in chosen if m.regional]):
-        raise BadInput(f"{', '.join(stray)} belong to tasks that hide pixels; {pair.task.name} hides none.")
+    """Name → (B,), of all metrics or of some; regional ones only where the task hides pixels."""
+    chosen = METRICS.values() if names is None else [metric(name) for name in names]
     return {m.name: m.value(pair) for m in chosen if not m.regional or pair.hole is not None}
 
 
