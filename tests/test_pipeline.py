@@ -291,6 +291,19 @@ def test_28_steps_are_53_evaluations_without_gradients(pipes: Callable[[str], An
     assert not any(grads)
 
 
+def test_cpu_offload_leaves_the_operator_where_it_is_used(tiny_folder: Callable[[str], Path], tiny: Callable[[str], Any]) -> None:
+    from paseo.pipeline import PaseoPipeline
+
+    options: dict[str, Any] = {"sampler": SHORT, "guidance_scale": 2.0, "output_type": "pt"}
+    pipe = PaseoPipeline.from_pretrained(tiny_folder("sd"), operator=operator_for(tiny("sd")))
+    pipe.set_progress_bar_config(disable=True)
+    plain = pipe(small(), generator=seeded(0), **options).images
+    pipe.enable_model_cpu_offload(device="cpu")  # the machinery of hooks, with the CPU in the accelerator's place
+    assert hasattr(pipe.unet, "_hf_hook")
+    assert not hasattr(pipe.operator, "_hf_hook")
+    torch.testing.assert_close(pipe(small(), generator=seeded(0), **options).images, plain, rtol=1e-4, atol=1e-4)
+
+
 # Callbacks and interruption
 
 
