@@ -72,5 +72,5 @@ def methods(json: JsonOption = None) -> None:
     from paseo.samplers import describe
 
     rows = describe()
-    shown = [(r["name"], r["title"], r["needs"], r["differentiates"], r["nfe"], ", ".join(r["tune"])) for r in rows]
-    emit(json, rows, table(("--method", "title", "needs", "differentiates", "NFE", "tune"), shown))
+    shown = [(r["name"], r["paper"], r["needs"], r["differentiates"], r["nfe"], r["cannot"] or None) for r in rows]
+    emit(json, rows, table(("--method", "paper", "needs", "differentiates", "NFE", "cannot restore"), shown))

@@ -1,4 +1,4 @@
-"""DING: exact Gaussian conditioning on a latent mask, without any gradient (Moufad et al., 2026; line numbers of Algorithm 1).
+"""DING: exact Gaussian conditioning on a latent mask, without any gradient (Moufad et al., 2026).
 
     m = α_s x̂₀ + √(σ_s² − η²) x̂₁,   p = m + η w',   ε̂ = x̂₁(p, s)
     γ = η² / (η² + α_s² σ²)
