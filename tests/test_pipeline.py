@@ -117,6 +117,13 @@ def test_dtypes_on_loading(tiny_folder: Callable[[str], Path]) -> None:
     assert (half.transformer.dtype, half.vae.dtype) == (torch.float32, torch.bfloat16)
 
 
+def test_a_folder_that_holds_the_fp16_variant_only(tiny: Callable[[str], Any], tmp_path: Path) -> None:
+    from paseo.pipeline import PaseoPipeline
+
+    tiny("sd").save_pretrained(str(tmp_path), variant="fp16")
+    assert PaseoPipeline.from_pretrained(tmp_path).unet.dtype == torch.float32
+
+
 def test_an_operator_of_another_autoencoder_is_refused_unless_forced(tiny: Callable[[str], Any]) -> None:
     from paseo.pipeline import PaseoPipeline
 

@@ -36,7 +36,7 @@ from paseo.priors.attention import Backend, attention
 from paseo.priors.build import build_prior
 from paseo.priors.conditioning import Conditioning
 from paseo.priors.family import Family, classes_of, family_of
-from paseo.priors.folder import check_complete, components, read_index, resolve
+from paseo.priors.folder import check_complete, components, read_index, resolve, variant_of
 from paseo.priors.text import Prompt, encode_text
 from paseo.restore import Padded, restore
 
@@ -106,8 +106,9 @@ class PaseoPipeline(DiffusionPipeline):
         name = pretrained_model_name_or_path
         folder = resolve(str(name), revision=kwargs.pop("revision", None), variant=kwargs.get("variant"))
         index = read_index(folder)
-        family_of({key: kind for key, (_, kind) in components(index).items()}, str(name))
+        family = family_of({key: kind for key, (_, kind) in components(index).items()}, str(name))
         check_complete(folder, skip=tuple(k for k, v in kwargs.items() if v is None))
+        kwargs["variant"] = kwargs.get("variant") or variant_of(folder, family.network)
         for part in (p for p in cls._optional_components if p not in components(index)):
             kwargs.setdefault(part, None)
         if kwargs.get("operator") is not None:

@@ -5,6 +5,7 @@ All networks of the Stable Diffusion family end in torch's scaled_dot_product_at
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, get_args
@@ -46,7 +47,7 @@ def available(device: torch.device | str, dtype: torch.dtype = torch.float32) ->
     found: list[Backend] = []
     for backend in get_args(Backend)[1:]:
         try:
-            with torch.no_grad(), attention(backend)():
+            with torch.no_grad(), warnings.catch_warnings(action="ignore"), attention(backend)():
                 F.scaled_dot_product_attention(q, q, q)
         except (Unsupported, RuntimeError):
             continue

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from paseo.errors import BadInput
+from paseo.errors import BadInput, NotFinite
 from paseo.files import atomic
 
 
@@ -28,12 +28,19 @@ class Conditioning:
     def __post_init__(self) -> None:
         for name, ndim in (("prompt", 3), ("negative", 3), ("pooled", 2), ("negative_pooled", 2)):
             value = getattr(self, name)
-            if value is not None and (value.ndim != ndim or not torch.isfinite(value).all()):
-                raise BadInput(f"{name} embeddings must be finite with {ndim} axes, (prompts, …), got shape {tuple(value.shape)}.")
+            if value is not None and value.ndim != ndim:
+                raise BadInput(f"{name} embeddings must have {ndim} axes, (prompts, …), got the shape {tuple(value.shape)}.")
         if self.negative is not None and self.negative.shape[1:] != self.prompt.shape[1:]:
             raise BadInput(f"Prompt and negative prompt embeddings differ: {tuple(self.prompt.shape)} and {tuple(self.negative.shape)}.")
         if (self.pooled is None) != (self.negative_pooled is None) and self.negative is not None:
             raise BadInput("Pooled embeddings are needed for both the prompt and the negative prompt, or for neither.")
+
+    def check_finite(self) -> None:
+        """Text encoders overflow in float16 now and then."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value is not None and not torch.isfinite(value).all():
+                raise NotFinite(f"The {f.name} embeddings hold NaN or infinite values. Encode the prompt in bfloat16 or float32.")
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Conditioning:
         """The same change to every part."""

@@ -43,10 +43,12 @@ class Denoiser(nn.Module, ABC):
         self.network = network.eval().requires_grad_(False)
         self.schedule = schedule
         self.conditioning = conditioning
+        conditioning.check_finite()
         self.guidance = check_guidance(guidance, conditioning)
         self.published_time = published_time
         self.channels = int(network.config.in_channels)
         self.nfe = 0
+        self._at: tuple[tuple[torch.device, torch.dtype], Conditioning] | None = None
         self._around = around
 
     @property
@@ -57,7 +59,7 @@ class Denoiser(nn.Module, ABC):
         """The clean estimate at native time t; one evaluation."""
         self.check(x)
         time = self.network_time(t)
-        conditioning = self.conditioning.to(x.device, self.dtype)
+        conditioning = self._placed(x.device)
 
         def network(state: Tensor, rows: Conditioning) -> Tensor:
             return self.call(state.to(self.dtype), torch.full((len(state),), time, device=state.device), rows)
@@ -66,6 +68,12 @@ class Denoiser(nn.Module, ABC):
         with out_of_memory("a denoiser call", LESS_MEMORY), self._around():
             o = guided(network, x, conditioning, self.guidance)
         return self.clean(x, o, self.schedule.point(t))
+
+    def _placed(self, device: torch.device) -> Conditioning:
+        """The embeddings where and in the dtype they are needed, moved once."""
+        if self._at is None or self._at[0] != (device, self.dtype):
+            self._at = ((device, self.dtype), self.conditioning.to(device, self.dtype))
+        return self._at[1]
 
     def check(self, x: Tensor) -> None:
         """Refuse a latent that is not this network's."""

@@ -250,7 +250,9 @@ def test_conditioning_is_kept_in_a_file(tmp_path: Any, tiny: Callable[[str], Any
     (tmp_path / "bad.safetensors").write_bytes(b"nothing")
     with pytest.raises(BadInput, match="no prompt embeddings"):
         Conditioning.load(tmp_path / "bad.safetensors")
-    with pytest.raises(BadInput, match="finite"):
-        Conditioning(torch.full((1, 2, 3), torch.nan))
+    with pytest.raises(NotFinite, match="prompt embeddings hold NaN"):
+        build_prior(SD, tiny("sd").unet, tiny("sd").scheduler.config, Conditioning(torch.full((1, 2, 32), torch.nan)))
+    with pytest.raises(BadInput, match="3 axes"):
+        Conditioning(torch.zeros(2, 3))
     with pytest.raises(BadInput, match="differ"):
         Conditioning(torch.zeros(1, 2, 3), negative=torch.zeros(1, 4, 3))
