@@ -154,7 +154,7 @@ def peak_bytes(run: Run) -> int:
 def benchmark(shape: tuple[int, ...], repeats: int, with_textbook: bool, clock: Clock) -> list[Row]:
     with torch.no_grad():
         runs = cases(shape, with_textbook)
-        times, ratios = measure(runs, repeats if math.prod(shape[2:]) > 1024 else 4 * repeats, clock)  # small ones are noisier
+        times, ratios = measure(runs, repeats, clock)
         rows = []
         for name, run in runs.items():
             C = int(name.split("=")[1]) if "=" in name else 0
@@ -189,10 +189,11 @@ def main() -> int:
     shapes = [tuple(int(n) for n in text.split(",")) for text in options.shape or []] or list(SHAPES)
     quiet, rows = options.json == "-", []
     for shape in shapes:
-        here = benchmark(shape, options.repeats, not options.no_textbook, CLOCKS[options.clock])
+        repeats = options.repeats * (1 if math.prod(shape[2:]) > 1024 else 4)  # short runs are noisier
+        here = benchmark(shape, repeats, not options.no_textbook, CLOCKS[options.clock])
         rows += here
         if not quiet:
-            how = f"{options.threads} threads, {options.repeats} repeats, {options.clock} time"
+            how = f"{options.threads} threads, {repeats} repeats, {options.clock} time"
             print(f"\nlatent {'×'.join(map(str, shape[1:]))}, batch {shape[0]}, {how}")
             show(here)
     conditions = {
