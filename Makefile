@@ -2,7 +2,8 @@
 #
 #   make demo        restore the sample images, write a picture and a table into out/demo
 #   make test        the fast tests            make test-slow   the ones that take minutes
-#   make lint        ruff, formatting, types   make bench       speed of a correction
+#   make lint        ruff, formatting, types   make bench-speed speed of a correction
+#   make bench       all methods on all tasks; DATA=FOLDER names the faces, without it the samples are taken
 #   make docs        the documentation as HTML
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ JOBS   ?= 2
 # One torch thread per test process: $(JOBS) processes on as many cores, and sums that do not depend on the thread count.
 TEST_ENV := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help demo test test-slow lint format bench docs clean
+.PHONY: help demo test test-slow lint format bench bench-speed docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,7 +40,13 @@ format: $(VENV)/.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# $(JOBS) shards of one plan; an interrupted benchmark goes on when it is started again.
 bench: $(VENV)/.stamp
+	$(BIN)/paseo bench plan benchmarks/faces-128.yaml -o $(OUT)/bench $(if $(DATA),--set "data={path: $(DATA), part: test, count: 100}")
+	seq 0 $$(($(JOBS) - 1)) | xargs -P $(JOBS) -I{} $(BIN)/paseo bench run $(OUT)/bench --shard {}/$(JOBS)
+	$(BIN)/paseo bench report $(OUT)/bench
+
+bench-speed: $(VENV)/.stamp
 	$(BIN)/python benchmarks/correction.py --json $(OUT)/correction.json
 
 docs: $(VENV)/.stamp-docs

@@ -76,7 +76,8 @@ def read_plan(folder: Path) -> list[Cell]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             entry: dict[str, Any] = json.loads(line)
-            cells.append(Cell(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}))
+            entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
+            cells.append(Cell(**entry))
         except (ValueError, TypeError, KeyError) as error:
             raise BadInput(f"{path}, line {number}, is no cell of this version: {error}. Plan again.") from None
     return cells

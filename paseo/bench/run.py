@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from paseo.bench.cells import Cell, Store, read_plan, units
-from paseo.bench.compute import Result, Worker, png_bytes
+from paseo.bench.compute import Result, Worker, json_bytes, png_bytes
 from paseo.bench.config import BenchConfig
 from paseo.bench.features import feature_bytes
 from paseo.bench.pictures import Picture
@@ -86,23 +86,75 @@ def run(
     _check_pictures(cells, pictures)
     write_json(folder / "conditions.json", {**conditions(), "device": config.device, "threads": config.threads})
     prepare(store, config, [cell for unit in open_units for cell in unit], pictures)
-    tally = {"done": 0, "failed": 0}
+    job = Job(config, store, pictures, engine, advance, ray_options)
+    first, again = _repeated(open_units)
+    for part in (first, again):
+        job.compute(job.adopt(part, cells))
+    return Outcome(count, skipped, job.done, job.failed, time.perf_counter() - start)
 
-    def finish(unit: Sequence[Cell], results: Sequence[Result]) -> None:
+
+@dataclass
+class Job:
+    """What a run works with, and its tally."""
+
+    config: BenchConfig
+    store: Store
+    pictures: Mapping[str, Picture]
+    engine: Engine
+    advance: Advance
+    ray_options: Any = None
+    done: int = 0
+    failed: int = 0
+
+    def compute(self, part: Sequence[Sequence[Cell]]) -> None:
+        """All units, by the engine."""
+        if self.engine == "ray":
+            from paseo.bench.ray_engine import run_on_ray
+
+            run_on_ray(self.config, part, self.pictures, self.finish, self.ray_options)
+            return
+        worker = Worker(self.config)
+        for unit in part:
+            self.finish(unit, worker(unit, [self.pictures[sha] for sha in unit[0].company]))
+
+    def finish(self, unit: Sequence[Cell], results: Sequence[Result]) -> None:
         for cell, result in zip(unit, results, strict=True):
-            tally["failed" if result.failure else "done"] += 1
-            save(store, cell, result)
-        advance(len(unit))
+            save(self.store, cell, result)
+            self.done, self.failed = self.done + (result.failure is None), self.failed + (result.failure is not None)
+        self.advance(len(unit))
 
-    if engine == "ray":
-        from paseo.bench.ray_engine import run_on_ray
+    def adopt(self, part: Sequence[list[Cell]], cells: Sequence[Cell]) -> list[list[Cell]]:
+        """Copy units whose settings were computed under another label; the rest has to be computed."""
+        twins: dict[str, list[Cell]] = {}
+        for cell in cells:
+            twins.setdefault(cell.key, []).append(cell)
+        left = []
+        for unit in part:
+            found = [next((t for t in twins[cell.key] if t.method != cell.method and self.store.done(t)), None) for cell in unit]
+            if any(twin is None for twin in found):
+                left.append(unit)
+            else:
+                self.finish(unit, [_copy(self.store, twin, cell) for twin, cell in zip(found, unit, strict=True) if twin is not None])
+        return left
 
-        run_on_ray(config, open_units, pictures, finish, ray_options)
-    else:
-        worker = Worker(config)
-        for unit in open_units:
-            finish(unit, worker(unit, [pictures[sha] for sha in unit[0].company]))
-    return Outcome(count, skipped, tally["done"], tally["failed"], time.perf_counter() - start)
+
+def _repeated(open_units: Sequence[list[Cell]]) -> tuple[list[list[Cell]], list[list[Cell]]]:
+    """Units with settings of their own, and those that repeat one of them under another label."""
+    seen: set[tuple[str, ...]] = set()
+    first: list[list[Cell]] = []
+    again: list[list[Cell]] = []
+    for unit in open_units:
+        keys = tuple(cell.key for cell in unit)
+        (again if keys in seen else first).append(unit)
+        seen.add(keys)
+    return first, again
+
+
+def _copy(store: Store, twin: Cell, cell: Cell) -> Result:
+    """The twin's files with this cell's label in the row."""
+    paths = {suffix: store.path(twin, suffix) for suffix in (".png", ".safetensors", ".cost.json")}
+    files = {suffix: path.read_bytes() for suffix, path in paths.items() if path.is_file()}
+    return Result({**files, ".json": json_bytes({**(store.row(twin) or {}), "method": cell.method})})
 
 
 def save(store: Store, cell: Cell, result: Result) -> None:

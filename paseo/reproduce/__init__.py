@@ -24,6 +24,15 @@ EXPERIMENTS: dict[str, str] = {
     "tractable": "one perturbed solve against a known Gaussian posterior (the paper's linear-Gaussian table)",
     "lincheck": "the full sampler with an exact mask and an exact blur against a known posterior (calibration and band energies)",
     "posterior": "every method's mean and spread against the closed-form posterior (Gaussian and mixture priors)",
+    "main": "five tasks, every method, on the embedded model (the FFHQ table)",
+    "anchors": "five anchors at the same settings",
+    "ofat": "one solver setting at a time: P, C, ρ, r, λ, perturbations",
+    "steps": "14, 28, 56 and 112 steps against quality and time",
+    "cg": "residuals of the truncated CG solves over the steps; one iteration against the kept budget",
+    "draws": "eight draws per image: variation, hole against visible part, worst draw",
+    "inpaint": "anchor × weighting, whole image and hole, and where the differences lie",
+    "jacobian": "the learned operator against decode, degrade, encode: values, directions, adjoint, norm",
+    "lincheck-faces": "lincheck with the embedded model's prior and truths drawn from it",
 }
 
 
@@ -80,7 +89,7 @@ def _check_targets(out: str | Path | None, json: str | Path | None) -> None:
 def _module(name: str) -> Any:
     if name not in EXPERIMENTS:
         raise BadInput(f"There is no experiment {name!r}. There are: {', '.join(EXPERIMENTS)}.")
-    return import_module(f"paseo.reproduce.{name}")
+    return import_module(f"paseo.reproduce.{name.replace('-', '_')}")
 
 
 def _typed(name: str, key: str, value: int | float | str) -> Any:

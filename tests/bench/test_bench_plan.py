@@ -131,6 +131,15 @@ def test_what_cannot_be_planned_is_explained(
         make_plan(load_config(config_file(tmp_path, tiny, photos, **changes), assignments))
 
 
+def test_the_main_benchmark_has_every_method_at_the_papers_budgets() -> None:
+    from paseo.samplers import METHODS
+
+    config = load_config(Path(__file__).parents[2] / "benchmarks" / "faces-128.yaml")
+    assert {m.name for m in config.methods} == set(METHODS)
+    assert {m.label: m.budget for m in config.methods} == {m.label: 53 if m.name == "paseo" else 79 for m in config.methods}
+    assert config.tasks == ("sr4", "sr8", "blur", "inpaint", "jpeg")
+
+
 def test_planning_again_keeps_results(tmp_path: Path, tiny: Path, photos: Path) -> None:
     from paseo.bench.run import run
 

@@ -85,6 +85,24 @@ def test_batches_do_not_depend_on_the_shard(tmp_path: Path, tiny: Path, photos: 
     assert contents(one) == contents(two)
 
 
+def test_the_same_settings_are_computed_once(tmp_path: Path, tiny: Path, photos: Path) -> None:
+    methods = [{"name": "silo", "label": label, "settings": {"steps": 3}} for label in ("first", "second")]
+    folder = planned(tmp_path / "run", tiny, photos, tasks=["sr4"], methods=methods)
+    assert run(folder).done == 4
+    cells = read_plan(folder)
+    for one, two in zip(cells[:2], cells[2:], strict=True):
+        assert one.key == two.key
+        assert store(folder).path(one, ".png").read_bytes() == store(folder).path(two, ".png").read_bytes()
+        assert store(folder).cost(one) == store(folder).cost(two)  # which no two computations share
+        row, other = store(folder).row(one), store(folder).row(two)
+        assert row is not None
+        assert other == {**row, "method": "second"}
+    alone = planned(tmp_path / "alone", tiny, photos, tasks=["sr4"], methods=methods[1:])
+    run(alone)
+    name = str(store(alone).path(cells[2], ".json").relative_to(alone))
+    assert contents(alone)[name] == contents(folder)[name]
+
+
 def killed(folder: Path, after: int) -> None:
     """Start a run in another process and kill it -9 once so many rows are there."""
     code = f"from pathlib import Path; from paseo.bench.run import run; run(Path({str(folder)!r}))"
