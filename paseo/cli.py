@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from paseo import __version__
 from paseo.commands import bench, check_operator, degrade, demo, doctor, models, reproduce, restore, train, tune
 from paseo.errors import PaseoError
+from paseo.ui import command as page
 
 HELP = """Restore images with a latent diffusion prior and a small learned operator.
 
@@ -82,6 +83,7 @@ for _name, _command in {
     "check-operator": check_operator.check_operator,
     "reproduce": reproduce.reproduce,
     "tune": tune.tune,
+    "ui": page.ui,
     "doctor": doctor.doctor,
 }.items():
     app.command(_name)(_command)

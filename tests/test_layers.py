@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pipeline": LIBRARY,
     "testing": set(),  # tiny random pipelines
     "commands": LIBRARY | {"train", "reproduce", "bench", "demo", "pipeline"},
-    "cli": {"commands", "errors"},
+    "ui": LIBRARY | {"commands"},  # the page calls what the command line calls
+    "cli": {"commands", "errors", "ui"},
     "__init__": LIBRARY | {"pipeline"},  # the public names, loaded when used
     "__main__": {"cli"},
 }

@@ -117,7 +117,7 @@ class Restoration:
             sigma_y=self.plan.sigma_y,
             seeds=list(seeds),
             size=picture.size if self.plan.degrade else None,
-            watch=lambda step: bar.set_postfix_str(f"step {step.index + 1}/{step.total}"),
+            watch=getattr(bar, "watch", None) or (lambda step: bar.set_postfix_str(f"step {step.index + 1}/{step.total}")),
         )
 
     def _record(self, job: Job, picture: Picture, mask_sha256: str | None, noise_seed: int | None) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def restore(
     else:
         seeds = tuple(range(seed, seed + samples))
         task = _task_name(task, mask)
-        found = _settings(model, task, method)
+        found = chosen_settings(model, task, method)
         sampler = with_settings(found.sampler, assignments or [])
         given = {"prompt": prompt, "negative_prompt": negative_prompt, "guidance": guidance, "device": device, "dtype": dtype}
         given |= {"offload": offload or None, "tiling": tiling or None, "t5": False if no_t5 else None}
@@ -103,7 +103,7 @@ def _task_name(task: str, mask: Path | None) -> str:
     return find(task).name
 
 
-def _settings(model: str, task: str, method: str) -> Any:
+def chosen_settings(model: str, task: str, method: str) -> Any:
     """The tuned settings for model and task, or the method's own defaults where there are none."""
     from paseo.presets import Preset
     from paseo.samplers import METHODS

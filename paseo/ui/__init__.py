@@ -1,0 +1,11 @@
+"""The page in the browser: `paseo ui`. Gradio draws it; the work is done by the code behind `paseo restore`.
+
+    fields.py     a sampler's settings with their symbols, read from its source
+    form.py       what was filled in → the plan of the command line, and the limits on what may be uploaded
+    work.py       one run in a thread: progress, preview, cancel
+    results.py    pictures, scores and files of a finished run
+    handlers.py   what the buttons do
+    page.py       what is where
+
+The same settings give the same bytes here and on the command line.
+"""

@@ -1,0 +1,81 @@
+"""Starting the page: a temporary folder of its own, no analytics, one run at a time, and no file but its own to be had."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from paseo.errors import BadInput
+from paseo.ui.form import MAX_MEGABYTES
+from paseo.ui.handlers import Desk
+
+QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_SHARE": "False", "GRADIO_MCP_SERVER": "False", "HF_HUB_DISABLE_TELEMETRY": "1"}
+
+
+def serve(*, host: str, port: int, models: tuple[str, ...], share: bool = False, browser: bool = False) -> None:
+    """Until interrupted."""
+    with running(host=host, port=port, models=models, share=share, browser=browser) as address:
+        print(f"PASEO is at {address} (Ctrl-C ends it)", flush=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            print("Ended.")
+
+
+@contextmanager
+def running(
+    *, host: str = "127.0.0.1", port: int = 0, models: tuple[str, ...] = ("faces-128",), share: bool = False, browser: bool = False
+) -> Generator[str]:
+    """The page's address, while the block lasts; then the page and its temporary folder are gone."""
+    with tempfile.TemporaryDirectory(prefix="paseo-ui-", ignore_cleanup_errors=True) as folder:
+        os.environ.update(QUIET | {"GRADIO_TEMP_DIR": str(Path(folder) / "files")})  # before gradio is imported
+        (Path(folder) / "files").mkdir()
+        import gradio as gr
+
+        from paseo.ui.look import CSS
+        from paseo.ui.page import build
+
+        desk = Desk(Path(folder) / "files", models)
+        for name in models:
+            desk.model(name)  # what is missing is said now
+        page: Any = build(desk)
+        page.queue(default_concurrency_limit=1, max_size=16)
+        _, local, public = page.launch(
+            server_name=host,
+            server_port=port or free_port(host),
+            share=share,
+            inbrowser=browser,
+            prevent_thread_lock=True,
+            quiet=True,
+            show_error=False,  # tracebacks stay here
+            max_file_size=f"{MAX_MEGABYTES}mb",
+            allowed_paths=[],
+            enable_monitoring=False,
+            ssr_mode=False,
+            pwa=False,
+            footer_links=[],
+            theme=gr.themes.Soft(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+            css=CSS,
+        )
+        try:
+            yield public or local
+        finally:
+            for event in desk.running.values():
+                event.set()
+            page.close(verbose=False)
+
+
+def free_port(host: str) -> int:
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, 0))
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise BadInput(f"Cannot listen on {host}: {error.strerror}. Give an address of this machine.") from None
