@@ -4,7 +4,8 @@
 #   make test        the fast tests            make test-slow   the ones that take minutes
 #   make lint        ruff, formatting, types   make bench-speed speed of a correction
 #   make bench       all methods on all tasks; DATA=FOLDER names the faces, without it the samples are taken
-#   make docs        the documentation as HTML
+#   make test-ui     the page in Chromium; screenshots in out/ui
+#   make docs        the documentation as HTML make examples    every example of the documentation
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -16,7 +17,7 @@ JOBS   ?= 2
 # One torch thread per test process: $(JOBS) processes on as many cores, and sums that do not depend on the thread count.
 TEST_ENV := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help demo test test-slow lint format bench bench-speed docs clean
+.PHONY: help demo test test-slow test-ui examples lint format bench bench-speed docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +32,16 @@ test: $(VENV)/.stamp
 test-slow: $(VENV)/.stamp
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) -m "slow and not gpu"
 
+# Debian's Chromium, driven by Playwright (which brings no browser of its own).
+test-ui: $(VENV)/.stamp-ui
+	@command -v chromium >/dev/null || { echo "Installing Chromium"; \
+	  $$(test "$$(id -u)" = 0 || echo sudo) apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+	$(TEST_ENV) OUT=$(abspath $(OUT)) $(BIN)/python -m pytest tests/ui -m ui
+
+examples: $(VENV)/.stamp
+	@set -e; for file in examples/*.py; do echo "== $$file"; \
+	  $(TEST_ENV) $(BIN)/python $$file --out $(OUT)/examples/$$(basename $$file .py); done
+
 lint: $(VENV)/.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -43,14 +54,14 @@ format: $(VENV)/.stamp
 # $(JOBS) shards of one plan; an interrupted benchmark goes on when it is started again.
 bench: $(VENV)/.stamp
 	$(BIN)/paseo bench plan benchmarks/faces-128.yaml -o $(OUT)/bench $(if $(DATA),--set "data={path: $(DATA), part: test, count: 100}")
-	seq 0 $$(($(JOBS) - 1)) | xargs -P $(JOBS) -I{} $(BIN)/paseo bench run $(OUT)/bench --shard {}/$(JOBS)
+	-seq 0 $$(($(JOBS) - 1)) | xargs -P $(JOBS) -I{} $(BIN)/paseo bench run $(OUT)/bench --shard {}/$(JOBS)
 	$(BIN)/paseo bench report $(OUT)/bench
 
 bench-speed: $(VENV)/.stamp
 	$(BIN)/python benchmarks/correction.py --json $(OUT)/correction.json
 
 docs: $(VENV)/.stamp-docs
-	$(BIN)/python -m sphinx -q -b html docs $(OUT)/docs
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs $(OUT)/docs
 	@echo "Open $(OUT)/docs/index.html"
 
 clean:
@@ -72,4 +83,8 @@ $(VENV)/.stamp: $(VENV)/.stamp-torch pyproject.toml
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	@$(PIP) install -c constraints.txt --editable ".[docs]"
+	@touch $@
+
+$(VENV)/.stamp-ui: $(VENV)/.stamp
+	@$(PIP) install -c constraints.txt --editable ".[ui]" playwright
 	@touch $@

@@ -76,7 +76,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         ask["keep_known"] = gr.Checkbox(False, label="Copy the seen pixels from the picture")
     with gr.Row():
         ask["seed"] = gr.Number(0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed")
-        ask["sigma"] = gr.Number(0.01, label="Noise σ_y, of images in [0,1]", minimum=0, maximum=1, step=0.01, elem_id="sigma")
+        ask["sigma"] = gr.Number(0.01, label="Noise σ_y", minimum=0, maximum=1, step=0.01, elem_id="sigma")
     ask["fit"] = gr.Checkbox(
         True, label="Crop and scale to the size the model was trained on", info="For sharp pictures of another size", elem_id="fit"
     )
@@ -151,12 +151,15 @@ def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
         ui["gallery"] = gr.Gallery(label="All draws", columns=4, height="auto", object_fit="contain", format="png", elem_id="gallery")
         ui["scores"] = gr.HTML(elem_id="scores")
         with gr.Column(visible=False) as ui["spread"]:
-            ui["std"] = gr.Image(label="Where the draws differ (standard deviation)", format="png", elem_id="std", buttons=["fullscreen"])
+            ui["std"] = gr.Image(
+                label="Where the draws differ (standard deviation)", format="png", height=360, elem_id="std", buttons=["fullscreen"]
+            )
             gr.HTML(look.LEGEND)
         with gr.Row():
             ui["png"] = gr.DownloadButton("Download the PNG", elem_id="png")
             ui["json"] = gr.DownloadButton("Download its record (JSON)", elem_id="json")
-        ui["files"] = gr.Files(label="All files", interactive=False, elem_id="files")
+        with gr.Accordion("All files", open=False, elem_id="all-files"):
+            ui["files"] = gr.Files(show_label=False, interactive=False, elem_id="files")
         ui["command"] = gr.Code(label="The same on the command line", language="shell", interactive=False, elem_id="command")
     ui["last"] = gr.State(None)
     _restore_events(gr, desk, ask, ui)

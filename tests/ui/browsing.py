@@ -1,0 +1,79 @@
+"""What a visitor of the page does, in words the tests use. Screenshots go to out/ui."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SHOTS = Path(os.environ.get("OUT", ROOT / "out")) / "ui"
+SAMPLES = ROOT / "paseo" / "models" / "faces-128" / "samples"
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+LONG = 240_000  # milliseconds: a busy machine
+
+
+@dataclass
+class Visit:
+    """A browser's page, with all it asked for."""
+
+    page: Any
+    address: str
+    requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def open(self) -> Visit:
+        self.page.goto(self.address)
+        self.page.wait_for_selector("#run", timeout=LONG)
+        return self
+
+    def upload(self, path: Path, text: str) -> None:
+        self.page.set_input_files("#picture input[type=file]", str(path))
+        self.page.wait_for_selector(f"#about >> text={text}", timeout=LONG)
+
+    def setting(self, name: str, value: str) -> None:
+        """A box of the advanced drawer, by the setting's name."""
+        box = self.page.locator(f"#advanced label:has(span:text-matches('^\\\\s*{name}(\\\\s|$)')) :is(input, textarea)").first
+        if not box.is_visible():
+            self.page.click("#advanced button")
+        box.fill(value)
+
+    def draws(self, n: int) -> None:
+        self.page.locator("#draws input[type=number]").fill(str(n))
+        self.page.locator("#draws input[type=number]").blur()
+
+    def choose(self, selector: str, text: str) -> None:
+        """An entry of a drop-down list."""
+        self.page.click(f"{selector} input")
+        self.page.get_by_role("option", name=text).click()
+
+    def status(self, text: str, where: str = "#status") -> None:
+        self.page.wait_for_selector(f"{where} >> text={text}", timeout=LONG)
+
+    def shot(self, name: str) -> None:
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=str(SHOTS / f"{name}.png"), full_page=True)
+
+    def download(self, selector: str, folder: Path) -> Path:
+        with self.page.expect_download(timeout=LONG) as caught:
+            self.page.click(selector)
+        target = folder / caught.value.suggested_filename
+        caught.value.save_as(str(target))
+        return target
+
+    @property
+    def strangers(self) -> list[str]:
+        """Requests to anything but the page's own server."""
+        return [u for u in self.requests if not u.startswith((self.address, "data:", "blob:", "ws://127.0.0.1"))]
+
+
+def command_line(*arguments: str | Path) -> None:
+    """`paseo restore …`, as the page's users would type it."""
+    subprocess.run([sys.executable, "-m", "paseo", "restore", *map(str, arguments)], env=ENV, check=True, capture_output=True, timeout=300)
