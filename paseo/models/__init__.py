@@ -47,7 +47,7 @@ class Model:
                 f"The model {self.name} has no operator for {task!r} (it has: {known}). "
                 f"Train one with `paseo train operator --task {task} --model {self.name}`."
             )
-        return load_operator(self.folder / "operators" / task)
+        return load_operator(self.folder / "operators" / task, codec_hash=self.hashes.get("codec", ""))
 
 
 def available() -> list[str]:
