@@ -11,6 +11,7 @@ import gc
 import io
 import json
 import sys
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,11 +77,13 @@ class Worker:
             raise BadInput("The images are not those that the plan puts together. Plan again.")
         sampler = sampler_from_record(first.sampler, samplers())
         _trim()
+        cpu = time.process_time()
         with Cost(pick_device(self.config.device)) as cost:
             restored = setup.draw(sampler, pictures, first.seed)
         kind = (first.task, first.method)
         spent = {
             "seconds": cost.seconds / len(unit),
+            "cpu_seconds": (time.process_time() - cpu) / len(unit),
             "peak_bytes": cost.peak_bytes,
             "extra_bytes": cost.extra_bytes,
             "warm": kind in self.warm,

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 from paseo.bench.aggregate import Bench
 from paseo.bench.cells import Cell, Store
 from paseo.bench.config import Zoom
-from paseo.bench.tables import title_of
+from paseo.bench.tables import method_title, title_of
 from paseo.degrade import task as find_task
 
 ROWS, AMONG = 5, 100
@@ -47,7 +47,7 @@ def grid(bench: Bench, store: Store, task: str, side: int = 160) -> Image.Image 
     if not methods or not images:
         return None
     cells = {(c.method, c.image_sha256): c for c in reversed(bench.cells) if c.task == task}  # of several seeds the first
-    columns = ["truth", "measurement", *methods]
+    columns = ["truth", "measurement", *map(method_title, methods)]
     strips = [_strip(bench, store, task, sha, methods, cells, side) for sha in images]
     font = ImageFont.load_default(max(11, side // 12))
     line, gap = side // 6, 4
@@ -121,6 +121,6 @@ def _open(path: Path) -> Image.Image | None:
 def caption(bench: Bench, task: str) -> str:
     shown = len(chosen_images(bench, task))
     return (
-        f"{title_of(task)}: the {shown} images with the lowest LPIPS of {bench.config.reference} among the first {AMONG}, "
+        f"{title_of(task)}: the {shown} images with the lowest LPIPS of {method_title(bench.config.reference)} among the first {AMONG}, "
         "its best cases and not a random sample; below each, the region boxed on the truth."
     )

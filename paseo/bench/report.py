@@ -23,7 +23,7 @@ from paseo.bench.cells import Store
 from paseo.bench.chart import Dot, scatter
 from paseo.bench.grids import caption, grid
 from paseo.bench.scores import METRICS, PROTOCOL
-from paseo.bench.tables import Table, overview_table, paired_table, quality_table, rows_csv, title_of
+from paseo.bench.tables import Table, method_title, overview_table, paired_table, quality_table, rows_csv, title_of
 from paseo.errors import BadInput
 from paseo.files import write_json, write_text
 from paseo.images import save_png
@@ -69,6 +69,7 @@ def quality_json(bench: Bench) -> dict[str, Any]:
         "cells": len(bench.cells),
         "done": len(bench.rows),
         "tasks": tasks,
+        "samplers": {t: {c.method: c.sampler for c in bench.cells if c.task == t} for t in bench.config.tasks},
         "unsupported": bench.unsupported,
         "failures": [{k: v for k, v in failure.items() if k != "traceback"} for failure in bench.failures],
     }
@@ -120,8 +121,8 @@ def charts(bench: Bench, name: str = "lpips") -> list[str]:
     """One chart per task."""
     found = []
     for task in bench.config.tasks:
-        known = [s for s in bench.of(task) if name in s.metrics and s.cost.get("seconds")]
-        dots = [Dot(s.method, s.cost["seconds"], s.metrics[name].mean) for s in known]
+        times = {s.method: s.seconds(bench.config.device) for s in bench.of(task) if name in s.metrics}
+        dots = [Dot(method_title(s.method), t, s.metrics[name].mean) for s in bench.of(task) if (t := times.get(s.method))]
         found.append(scatter(title_of(task), dots, METRICS[name].title, METRICS[name].higher))
     return found
 
@@ -141,7 +142,8 @@ def facts(bench: Bench, *, cost: bool) -> list[str]:
         versions = ", ".join(f"{k} {v}" for k, v in bench.conditions.get("versions", {}).items())
         lines.append(
             f"{bench.conditions.get('processor')}, {c.device}, {c.threads} thread(s) per process, {c.batch} image(s) at a time; "
-            "seconds are medians per image from encoding to decoding, warm-up left out; memory is the peak above the loaded model; "
+            f"time is the {'processor' if c.device == 'cpu' else 'wall'}'s, from encoding to decoding, the median per image without the "
+            "warm-up; memory is the peak above the loaded model; "
             f"{versions}"
         )
     return lines

@@ -133,9 +133,9 @@ def sampler_for(model: str, task: str, method: str, settings: dict[str, Any] | N
     entry = find_method(method)
     try:
         sampler = preset(model, task, preset_name or method).sampler
-    except BadInput:
+    except BadInput as error:
         if preset_name not in (None, method):
-            raise
+            raise BadInput(f"{error} Choose some with `paseo tune --task {task} --method {method} --label {preset_name}`.") from None
         sampler = entry.default
     if not isinstance(sampler, entry.cls):
         raise BadInput(f"The preset {preset_name or method!r} of {model} and {task} is a {type(sampler).__name__}, not {entry.title}.")

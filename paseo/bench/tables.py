@@ -80,12 +80,13 @@ def quality_table(bench: Bench, task: str, *, cost: bool = True) -> Table:
     columns = [_metric_column(name) for name in bench.metric_names(task)] + _distance_columns(summaries)
     columns.append(Column("NFE", lambda s: float(s.nfe), 0, None))
     if cost:
-        columns.append(Column("seconds", lambda s: s.cost.get("seconds"), 2))
+        device = bench.config.device
+        columns.append(Column("CPU s" if device == "cpu" else "s", lambda s: s.seconds(device), 2))
         columns.append(Column("memory MiB", lambda s: s.cost.get("extra_bytes"), 0, scale=2**-20))
     columns.append(Column("images", lambda s: float(s.images), 0, None))
     table = marked(title_of(task), summaries, columns)
-    missing = [f"{_title(m)}: n/a ({reason.split('.')[0]})" for m, reason in bench.unsupported.get(task, {}).items()]
-    partial = [f"{_title(s.method)}: {s.done} of {s.planned} cells, {s.failed} failed" for s in summaries if s.done < s.planned]
+    missing = [f"{method_title(m)}: n/a ({reason.split('.')[0]})" for m, reason in bench.unsupported.get(task, {}).items()]
+    partial = [f"{method_title(s.method)}: {s.done} of {s.planned} cells, {s.failed} failed" for s in summaries if s.done < s.planned]
     return Table(table.title, table.header, table.rows, "; ".join([*missing, *partial]))
 
 
@@ -97,10 +98,10 @@ def paired_table(bench: Bench, task: str, metrics: Sequence[str] = ("lpips", "ps
     shown = [name for name in metrics if any(name in s.against for s in others)]
     header = ("Method", *(f"Δ{METRICS[name].title}" for name in shown), "images")
     rows = tuple(
-        (Entry(_title(s.method)), *(_difference(s.against.get(name), name) for name in shown), Entry(str(s.paired))) for s in others
+        (Entry(method_title(s.method)), *(_difference(s.against.get(name), name) for name in shown), Entry(str(s.paired))) for s in others
     )
-    note = f"Paired differences to {_title(bench.config.reference)} with 95 % bootstrap intervals over images."
-    return Table(f"{title_of(task)}: against {_title(bench.config.reference)}", header, rows, note)
+    note = f"Paired differences to {method_title(bench.config.reference)} with 95 % bootstrap intervals over images."
+    return Table(f"{title_of(task)}: against {method_title(bench.config.reference)}", header, rows, note)
 
 
 def overview_table(bench: Bench, name: str = "lpips") -> Table:
@@ -110,7 +111,7 @@ def overview_table(bench: Bench, name: str = "lpips") -> Table:
     rows = []
     for label in labels:
         cells = [columns[t].get(label, Entry("n/a" if label in bench.unsupported.get(t, {}) else "–")) for t in bench.config.tasks]
-        rows.append((Entry(_title(label)), *cells))
+        rows.append((Entry(method_title(label)), *cells))
     direction = "higher" if METRICS[name].higher else "lower"
     return Table(f"{METRICS[name].title} ({direction} is better)", ("Method", *map(title_of, bench.config.tasks)), tuple(rows))
 
@@ -129,7 +130,7 @@ def rows_csv(bench: Bench) -> str:
 
 def marked(title: str, summaries: Sequence[Summary], columns: Sequence[Column]) -> Table:
     entries = [dict(_marks(summaries, column)) for column in columns]
-    rows = tuple((Entry(_title(s.method)), *(column[s.method] for column in entries)) for s in summaries)
+    rows = tuple((Entry(method_title(s.method)), *(column[s.method] for column in entries)) for s in summaries)
     return Table(title, ("Method", *(c.title for c in columns)), rows)
 
 
@@ -174,6 +175,6 @@ def title_of(task: str) -> str:
     return find_task(task).title
 
 
-def _title(label: str) -> str:
+def method_title(label: str) -> str:
     known: dict[str, Any] = {**{name: m.title for name, m in METHODS.items()}, "paseo-dagger": "PASEO†"}
     return known.get(label, label)

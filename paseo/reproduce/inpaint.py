@@ -92,7 +92,7 @@ def _distance(bench: Bench, label: str) -> float | None:
 
 def _seconds(bench: Bench, label: str) -> float | None:
     s = bench.summaries.get((TASK, label))
-    return s.cost.get("seconds") if s is not None else None
+    return s.seconds("cpu") if s is not None else None
 
 
 def regional(bench: Bench, store: Store, label: str) -> dict[str, float]:

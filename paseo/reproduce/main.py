@@ -21,7 +21,7 @@ from paseo.samplers import METHODS
 __all__ = ["Options", "run"]
 
 OURS, BUDGET, OTHERS = ("paseo", "paseo-dagger"), 53, 79
-HEADER = ("task", "method", "LPIPS", "PSNR", "KD ×10³", "NFE", "s", "MiB", "rv51 LPIPS", "sd35 LPIPS", "settings")
+HEADER = ("task", "method", "LPIPS", "PSNR", "KD ×10³", "NFE", "CPU s", "MiB", "rv51 LPIPS", "sd35 LPIPS", "settings")
 
 
 def run(o: Options) -> Study:
@@ -61,7 +61,7 @@ def _kept(model: str) -> dict[str, dict[str, Any]]:
 def _measured(s: Summary) -> list[float | int | None]:
     distance = 1e3 * s.distances["kernel_vgg16"][0] if "kernel_vgg16" in s.distances else None
     memory = s.cost["extra_bytes"] / 2**20 if "extra_bytes" in s.cost else None
-    return [s.metrics["lpips"].mean, s.metrics["psnr"].mean, distance, s.nfe, s.cost.get("seconds"), memory]
+    return [s.metrics["lpips"].mean, s.metrics["psnr"].mean, distance, s.nfe, s.seconds("cpu"), memory]
 
 
 def ranks(bench: Bench, tasks: list[str]) -> dict[str, int]:
@@ -78,7 +78,7 @@ def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
     place = ranks(bench, tasks)
     others = {t: [s for s in bench.of(t) if s.method not in (*OURS, "ding")] for t in tasks}
     own = {t: bench.summaries[t, "paseo"] for t in tasks}
-    faster = [all(own[t].cost["seconds"] < s.cost["seconds"] for s in others[t]) for t in tasks]
+    faster = [all(own[t].cost["cpu_seconds"] < s.cost["cpu_seconds"] for s in others[t]) for t in tasks]
     leaner = [all(own[t].cost["extra_bytes"] <= s.cost["extra_bytes"] for s in others[t]) for t in tasks]
     sharper = [any(s.metrics["psnr"].mean > own[t].metrics["psnr"].mean for s in others[t]) for t in tasks]
     shown = ", ".join(f"{t} {p}" for t, p in place.items())

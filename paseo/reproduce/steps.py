@@ -48,14 +48,14 @@ def run(o: Options) -> Study:
         ]
     header = ("task", "where", *(f"{label} {what}" for label in labels for what in ("LPIPS", "PSNR", "s")))
     lpips, psnr = (complete(bench, tasks, labels, metric) for metric in ("lpips", "psnr"))
-    seconds = {t: [bench.summaries[t, label].cost.get("seconds", 0.0) for label in labels] for t in lpips}
+    seconds = {t: [bench.summaries[t, label].seconds("cpu") or 0.0 for label in labels] for t in lpips}
     found = findings(lpips, psnr, seconds) if points == POINTS else []
     return Study("Quality and time by the number of steps", o, bench, store, header, lines, found, charts=lambda out: charts(out, lpips))
 
 
 def _figures(bench: Bench, task: str, label: str) -> list[float | None]:
     s = bench.summaries.get((task, label))
-    return [mean(bench, task, label), mean(bench, task, label, "psnr"), s.cost.get("seconds") if s is not None else None]
+    return [mean(bench, task, label), mean(bench, task, label, "psnr"), s.seconds("cpu") if s is not None else None]
 
 
 def findings(lpips: dict[str, dict[str, float]], psnr: dict[str, dict[str, float]], seconds: dict[str, list[float]]) -> list[Finding]:

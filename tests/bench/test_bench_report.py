@@ -64,6 +64,7 @@ def test_json_agrees_with_the_rows(smoke: Path) -> None:
             assert entry["metrics"]["lpips"]["low"] <= entry["metrics"]["lpips"]["mean"] <= entry["metrics"]["lpips"]["high"]
     assert {"psnr_hole", "lpips_vgg_hole"} <= report["tasks"]["inpaint"]["ding"]["metrics"].keys()
     assert "psnr_hole" not in report["tasks"]["sr4"]["paseo"]["metrics"]
+    assert report["samplers"]["sr4"]["paseo"]["settings"]["steps"] == 4
     assert str(smoke) not in json.dumps(report)  # no folder of this machine
 
 
@@ -115,7 +116,7 @@ def test_markdown_has_the_tables(smoke: Path) -> None:
         "KD-VGG",
         "LPIPS hole",
         "against PASEO",
-        "seconds",
+        "CPU s",
         "grids/sr4.png",
     ):
         assert part in text
@@ -124,7 +125,7 @@ def test_markdown_has_the_tables(smoke: Path) -> None:
 def test_without_cost_nothing_depends_on_the_clock(smoke: Path, tmp_path: Path) -> None:
     write_report(smoke, tmp_path, cost=False)
     assert not (tmp_path / "cost.json").exists()
-    assert "seconds" not in (tmp_path / "report.md").read_text()
+    assert "CPU s" not in (tmp_path / "report.md").read_text()
     assert "<svg " not in (tmp_path / "report.html").read_text()
 
 
