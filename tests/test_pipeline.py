@@ -214,10 +214,10 @@ def test_kinds_of_input_are_the_same_image(pipes: Callable[[str], Any]) -> None:
 def test_a_batch_equals_its_members(pipes: Callable[[str], Any], family: str) -> None:
     pipe, y = pipes(family), small(2)
     options: dict[str, Any] = {"sampler": SHORT, "guidance_scale": 3.0, "output_type": "pt"}
-    together = pipe(y, num_images_per_prompt=2, generator=seeded(1, 2, 3, 4), **options)
+    together = pipe(y, prompt=["a cat", "a dog"], num_images_per_prompt=2, generator=seeded(1, 2, 3, 4), **options)
     assert together.images.shape[0] == 4
     assert together.nfe == 5  # a batch is one evaluation, a guided pair too
-    alone = pipe(y[1], generator=seeded(3), **options)
+    alone = pipe(y[1], prompt="a dog", generator=seeded(3), **options)
     torch.testing.assert_close(together.images[2:3], alone.images, rtol=1e-3, atol=1e-3)
     assert not torch.allclose(together.images[0], together.images[1], atol=1e-3)  # two draws of one image
 
