@@ -70,6 +70,7 @@ def rank_figure(rows: Sequence[Row], path: Path) -> Path:
             )
         axis.axhline(1.0 / len(row.evidence.histogram()), color="k", linestyle=":", linewidth=1)
         axis.set_ylim(bottom=0.0)
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_title(operator)
         axis.set_xlabel("rank of the truth")
         axis.legend(fontsize="small")
