@@ -18,7 +18,7 @@ from paseo.errors import BadInput, Cancelled, PaseoError
 from paseo.models import Model, load_model
 from paseo.presets import presets
 from paseo.restore import Padded, bound, observed_cells
-from paseo.samplers import METHODS
+from paseo.samplers import METHODS, within
 from paseo.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.ui.form import Form, prepare
 from paseo.ui.results import Result, collect
@@ -114,16 +114,28 @@ class Desk:
         except (PaseoError, OSError, ValueError) as error:
             yield error if isinstance(error, PaseoError) else PaseoError(f"{type(error).__name__}: {error}")
 
-    def compare(self, form: Form, methods: Sequence[str], session: str) -> Iterator[tuple[str, Progress | Result | PaseoError]]:
-        """The methods one after the other, each as tuned, on the same measurement and seed."""
+    def compare(
+        self, form: Form, methods: Sequence[str], session: str, budget: int | None = None
+    ) -> Iterator[tuple[str, Progress | Result | PaseoError]]:
+        """The methods one after the other, each as tuned, on the same measurement and seed; `budget` limits their denoiser calls."""
         if len(methods) < 2:
             yield "", BadInput("Choose two or more methods to compare.")
             return
         for method in methods:
-            for news in self.restore(replace(form, method=method, settings=(), draws=1), session):
+            try:
+                settings = self._steps(form, method, budget)
+            except PaseoError as error:
+                yield method, error
+                continue
+            for news in self.restore(replace(form, method=method, settings=settings, draws=1), session):
                 yield method, news
                 if isinstance(news, Cancelled):
                     return
+
+    def _steps(self, form: Form, method: str, budget: int | None) -> tuple[str, ...]:
+        if budget is None:
+            return ()
+        return (f"steps={within(chosen_settings(form.model, form.task, method).sampler, budget).steps}",)
 
 
 def _presets_of(model: str, task: str) -> list[str]:

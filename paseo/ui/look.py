@@ -19,7 +19,9 @@ CSS = """
   border-left: .25rem solid var(--color-accent); }
 .note.bad { border-left-color: #c0392b; } .note.quiet { border-left-color: var(--border-color-primary); }
 table.scores { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
-table.scores th, table.scores td { padding: .25rem .5rem; text-align: right; border-bottom: 1px solid var(--border-color-primary); }
+table.scores, table.scores tr, table.scores th, table.scores td { border: none !important; }
+table.scores th, table.scores td { padding: .25rem .5rem; text-align: right; }
+table.scores tr + tr td { border-top: 1px solid var(--border-color-primary) !important; }
 table.scores th:first-child, table.scores td:first-child { text-align: left; }
 .legend { display: flex; align-items: center; gap: .5rem; font-size: .85rem; }
 .legend span.scale { flex: 1; height: .6rem; border-radius: .3rem;

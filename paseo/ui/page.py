@@ -63,7 +63,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         ask["task"] = gr.Dropdown(choices, value=choices[0][1], label="What happened to it", elem_id="task")
     with gr.Group(visible=False) as ask["masking"]:
         ask["editor"] = gr.ImageEditor(
-            label="Paint over what is to be filled (nothing painted: the centre box)",
+            label="Paint what to fill",
             type="pil",
             sources=[],
             transforms=[],
@@ -73,6 +73,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
             elem_id="mask",
             buttons=[],
         )
+        gr.HTML("<small>Nothing painted: the box in the centre is filled.</small>", padding=True)
         ask["keep_known"] = gr.Checkbox(False, label="Copy the seen pixels from the picture")
     with gr.Row():
         ask["seed"] = gr.Number(0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed")
@@ -343,6 +344,7 @@ def _compare_tab(gr: Any, desk: Desk, ask: dict[str, Any], single: dict[str, Any
     able = desk.method_choices(model, task)
     start = [name for _, name in able if name in COMPARED]
     chosen = gr.CheckboxGroup(able, value=start, label="Methods, each as tuned, on the same measurement and seed", elem_id="methods")
+    budget = gr.Number(None, label="Denoiser calls of each, at most", info="Empty: as tuned", precision=0, minimum=1, elem_id="budget")
     with gr.Row():
         go = gr.Button("Compare", variant="primary", elem_id="compare")
         stop = gr.Button("Cancel", variant="stop", interactive=False, elem_id="stop")
@@ -364,15 +366,14 @@ def _compare_tab(gr: Any, desk: Desk, ask: dict[str, Any], single: dict[str, Any
         return gr.update(interactive=False), gr.update(interactive=True), look.WAITING, gr.update(visible=False)
 
     def work(*values: Any, request: Any) -> Iterator[list[Any]]:
-        *asked, methods = values
+        *asked, methods, limit = values
         form = _form(desk, ask, asked, ["paseo", 1, []])
         if not isinstance(form, Form):
             yield [look.note(str(form), bad=True), *[gr.skip()] * 6]
             return
         done: dict[str, Result] = {}
         problems: list[str] = []
-        ended = False
-        for method, news in desk.compare(form, methods, request.session_hash or ""):
+        for method, news in desk.compare(form, methods, request.session_hash or "", int(limit) if limit else None):
             title = METHODS[method].title if method in METHODS else method
             if isinstance(news, Progress):
                 yield [look.bar(news, f"{title}, {len(done) + len(problems) + 1} of {len(methods)}:"), *[gr.skip()] * 6]
@@ -380,14 +381,13 @@ def _compare_tab(gr: Any, desk: Desk, ask: dict[str, Any], single: dict[str, Any
                 done[title] = news
                 yield [gr.skip(), gr.update(visible=True), *_side_by_side(gr, done)]
             else:
-                ended = ended or not method or "Cancelled" in str(news)
                 problems.append(f"{title}: {news}" if title else str(news))
         text = " ".join([f"{len(done)} of {len(methods)} methods done.", *problems])
         yield [look.note(text, bad=bool(problems)), *[gr.skip()] * 6]
 
     go.click(_typed(gr, begin), None, [go, stop, status, result], **quick).then(
         _with_request(gr, work),
-        [*(ask[k] for k in ASKED), chosen],
+        [*(ask[k] for k in ASKED), chosen, budget],
         [status, result, gallery, scores, left, right, kept],
         concurrency_id="work",
         concurrency_limit=1,
