@@ -1,4 +1,4 @@
-"""docs/images/settings.png: one face, one measurement, one seed; each of P, C, ρ, λ, r too small, right and too large.
+"""docs/images/settings.png: one face, one measurement, one seed; each of P, C, ρ, λ, r low, at its base and high.
 
 python docs/figures/settings.py            # some minutes on a CPU
 """
@@ -17,7 +17,7 @@ from paseo.metrics import consistency, psnr
 from paseo.models import ROOT
 from paseo.sheet import contact_sheet
 
-VALUES = {  # too little, the base, too much
+VALUES = {  # low, base, high
     "inner_steps": ("P", (1, 3, 12)),
     "cg_budget": ("C", (1, 3, 24)),
     "relaxation": ("ρ", (0.02, 0.3, 1.0)),
@@ -46,8 +46,8 @@ def main(out: Path, steps: int, sample: str) -> None:
             print(f"{letter} = {value}: {score}", flush=True)
             row.append(image[0])
         cells.append([y[0], *row, x[0]])
-        rows.append(f"{letter} = {', '.join(f'{v:g}' for v in values)}")
-    sheet = contact_sheet(cells, columns=["measurement", "too little", "base", "too much", "original"], rows=rows, side=128)
+        rows.append(f"{name} {', '.join(f'{v:g}' for v in values)}")  # the sheet's font has no Greek
+    sheet = contact_sheet(cells, columns=["measurement", "low", "base", "high", "original"], rows=rows, side=128)
     print(save_png(out, sheet))
 
 
