@@ -47,7 +47,7 @@ def grid(bench: Bench, store: Store, task: str, side: int = 160) -> Image.Image 
     if not methods or not images:
         return None
     cells = {(c.method, c.image_sha256): c for c in reversed(bench.cells) if c.task == task}  # of several seeds the first
-    columns = ["truth", "measurement", *map(method_title, methods)]
+    columns = ["truth", "measurement", *(method_title(m).replace("†", " fresh") for m in methods)]  # the font has no †
     strips = [_strip(bench, store, task, sha, methods, cells, side) for sha in images]
     font = ImageFont.load_default(max(11, side // 12))
     line, gap = side // 6, 4

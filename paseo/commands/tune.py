@@ -82,7 +82,7 @@ def tune(
 
 def _text(tuned: Any) -> str:
     scores = ", ".join(f"{name} {value:.4g}" for name, value in tuned.score.items())
-    before = "" if tuned.start_score is None else f" (settings before: {tuned.start_score:.4f})"
+    before = "" if tuned.start_score is None else f" (settings before, on the images of the trials: {tuned.start_score:.4f})"
     head = f"{tuned.task}, {tuned.label}: {scores}{before}; {tuned.trials} trials, {tuned.pruned} given up; {tuned.images} images"
     rows = [(name, str(value), tuned.importances.get(name)) for name, value in tuned.entry()["settings"].items()]
     return head + "\n\n" + table(("setting", "value", "importance"), rows)
