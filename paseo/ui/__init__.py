@@ -5,7 +5,9 @@
     work.py       one run in a thread: progress, preview, cancel
     results.py    pictures, scores and files of a finished run
     handlers.py   what the buttons do
-    page.py       what is where
+    wiring.py     between gradio and the handlers
+    page.py       what is where; compare.py the second tab, look.py how it looks
+    server.py     starting and ending it
 
 The same settings give the same bytes here and on the command line.
 """

@@ -6,24 +6,22 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from PIL import Image
-
 from paseo.degrade import task as find_task
 from paseo.errors import PaseoError
 from paseo.images import EXTENSIONS, fit_square, to_pil
 from paseo.models import ROOT
-from paseo.samplers import METHODS
 from paseo.ui import look
+from paseo.ui.compare import compare_tab
 from paseo.ui.fields import KINDS
-from paseo.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, painted, readable
+from paseo.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
 from paseo.ui.handlers import Desk, boxes
 from paseo.ui.results import Result, enlarged
+from paseo.ui.wiring import ASKED, cancel, filled_in, leave, typed, with_request
 from paseo.ui.work import Progress
 
 TITLE = """# PASEO
 Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small learned operator."""
 WAYS = [("Show me: spoil a sharp picture, then restore it", SHOW), ("My picture is already degraded: restore it", OWN)]
-COMPARED = ("paseo", "silo", "ldps")
 
 
 def build(desk: Desk) -> Any:
@@ -37,10 +35,10 @@ def build(desk: Desk) -> Any:
                 ask = _question(gr, desk)
             with gr.Column(scale=3, min_width=320), gr.Tabs():
                 with gr.Tab("Restore"):
-                    single = _restore_tab(gr, desk, ask)
+                    _restore_tab(gr, desk, ask)
                 with gr.Tab("Compare"):
-                    _compare_tab(gr, desk, ask, single)
-        page.unload(_typed(gr, partial(_leave, desk)))
+                    compare_tab(gr, desk, ask)
+        page.unload(typed(gr, partial(leave, desk)))
     return page
 
 
@@ -222,14 +220,14 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         return gr.update(interactive=False), gr.update(interactive=True), look.WAITING, gr.update(visible=False)
 
     def work(*values: Any, request: Any) -> Iterator[list[Any]]:
-        form = _form(desk, ask, values[: len(ASKED)], values[len(ASKED) :])
+        form = filled_in(desk, ask, values[: len(ASKED)], values[len(ASKED) :])
         for news in desk.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form]):
             yield [_updates(gr, news).get(k, gr.skip()) for k in OUTPUTS]
 
     inputs = [*(ask[k] for k in ASKED), ui["method"], ui["draws"], ui["names"], *ui["pool"]]
-    started = ui["run"].click(_typed(gr, begin), None, [ui["run"], ui["cancel"], ui["status"], ui["result"]], **quick)
+    started = ui["run"].click(typed(gr, begin), None, [ui["run"], ui["cancel"], ui["status"], ui["result"]], **quick)
     started.then(
-        _with_request(gr, work),
+        with_request(gr, work),
         inputs,
         outputs,
         concurrency_id="work",
@@ -237,11 +235,10 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         show_progress="hidden",
         api_visibility="private",
     ).then(lambda: (gr.update(interactive=True), gr.update(interactive=False)), None, [ui["run"], ui["cancel"]], **quick)
-    ui["cancel"].click(_typed(gr, partial(_cancel, desk)), None, ui["status"], **quick)
+    ui["cancel"].click(typed(gr, partial(cancel, desk)), None, ui["status"], **quick)
     ui["shown"].change(_shown, [ui["shown"], ui["last"]], [ui["slider"], ui["png"]], **quick)
 
 
-ASKED = ("picture", "way", "model", "task", "seed", "sigma", "fit", "keep_known", "editor")
 OUTPUTS = (
     "status",
     "preview",
@@ -258,28 +255,6 @@ OUTPUTS = (
     "command",
     "last",
 )
-
-
-def _with_request(gr: Any, work: Any) -> Any:
-    """Gradio hands the request to a parameter annotated with its class."""
-
-    def handler(request: Any, *values: Any) -> Iterator[Any]:
-        yield from work(*values, request=request)
-
-    handler.__annotations__["request"] = gr.Request
-    return handler
-
-
-def _form(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
-    values = dict(zip(ASKED, asked, strict=True))
-    method, draws, names, *pool = rest
-    try:
-        hole = painted(values.pop("editor"))
-        settings = desk.assignments(values["model"], values["task"], method, names, pool)
-        numbers = {"seed": int(values.pop("seed") or 0), "sigma": float(values.pop("sigma") or 0.0)}
-        return Form(**values, **numbers, method=method, draws=int(draws), hole=hole, settings=settings)
-    except PaseoError as error:
-        return error
 
 
 def _updates(gr: Any, news: Progress | Result | PaseoError) -> dict[str, Any]:
@@ -325,112 +300,3 @@ def _shown(name: str | None, last: Result | None) -> tuple[Any, Any]:
         return ((before, enlarged(last.original)) if last.original else gr.skip()), gr.skip()
     row = next((r for r in last.rows if r.name == name), last.rows[0])
     return (before, enlarged(row.image)), gr.update(value=str(row.file), label=f"Download {row.file.name}")
-
-
-def _cancel(desk: Desk, request: Any) -> str:
-    desk.cancel(request.session_hash or "")
-    return look.note("Cancelling after the current step …")
-
-
-def _leave(desk: Desk, request: Any) -> None:
-    desk.leave(request.session_hash or "")
-
-
-# ---- right: compare
-
-
-def _compare_tab(gr: Any, desk: Desk, ask: dict[str, Any], single: dict[str, Any]) -> None:
-    model, task = desk.models[0], desk.task_choices(desk.models[0])[0][1]
-    able = desk.method_choices(model, task)
-    start = [name for _, name in able if name in COMPARED]
-    chosen = gr.CheckboxGroup(able, value=start, label="Methods, each as tuned, on the same measurement and seed", elem_id="methods")
-    budget = gr.Number(None, label="Denoiser calls of each, at most", info="Empty: as tuned", precision=0, minimum=1, elem_id="budget")
-    with gr.Row():
-        go = gr.Button("Compare", variant="primary", elem_id="compare")
-        stop = gr.Button("Cancel", variant="stop", interactive=False, elem_id="stop")
-    status = gr.HTML(look.IDLE, elem_id="compare-status")
-    with gr.Column(visible=False) as result:
-        gallery = gr.Gallery(label="Side by side", columns=3, height="auto", object_fit="contain", format="png", elem_id="side-by-side")
-        scores = gr.HTML(elem_id="compare-scores")
-        with gr.Row():
-            left = gr.Dropdown([], label="Left", elem_id="left")
-            right = gr.Dropdown([], label="Right", elem_id="right")
-        slider = gr.ImageSlider(
-            label="Left | right", type="pil", format="png", max_height=520, elem_id="compare-slider", buttons=["fullscreen"]
-        )
-    kept = gr.State({})
-    quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-
-    def begin(request: Any) -> tuple[Any, Any, str, Any]:
-        desk.begin(request.session_hash or "")
-        return gr.update(interactive=False), gr.update(interactive=True), look.WAITING, gr.update(visible=False)
-
-    def work(*values: Any, request: Any) -> Iterator[list[Any]]:
-        *asked, methods, limit = values
-        form = _form(desk, ask, asked, ["paseo", 1, []])
-        if not isinstance(form, Form):
-            yield [look.note(str(form), bad=True), *[gr.skip()] * 6]
-            return
-        done: dict[str, Result] = {}
-        problems: list[str] = []
-        for method, news in desk.compare(form, methods, request.session_hash or "", int(limit) if limit else None):
-            title = METHODS[method].title if method in METHODS else method
-            if isinstance(news, Progress):
-                yield [look.bar(news, f"{title}, {len(done) + len(problems) + 1} of {len(methods)}:"), *[gr.skip()] * 6]
-            elif isinstance(news, Result):
-                done[title] = news
-                yield [gr.skip(), gr.update(visible=True), *_side_by_side(gr, done)]
-            else:
-                problems.append(f"{title}: {news}" if title else str(news))
-        text = " ".join([f"{len(done)} of {len(methods)} methods done.", *problems])
-        yield [look.note(text, bad=bool(problems)), *[gr.skip()] * 6]
-
-    go.click(_typed(gr, begin), None, [go, stop, status, result], **quick).then(
-        _with_request(gr, work),
-        [*(ask[k] for k in ASKED), chosen, budget],
-        [status, result, gallery, scores, left, right, kept],
-        concurrency_id="work",
-        concurrency_limit=1,
-        show_progress="hidden",
-        api_visibility="private",
-    ).then(lambda: (gr.update(interactive=True), gr.update(interactive=False)), None, [go, stop], **quick)
-    stop.click(_typed(gr, partial(_cancel, desk)), None, status, **quick)
-    for choice in (left, right):
-        choice.change(_pair, [left, right, kept], slider, **quick)
-
-    def methods_of(model: str, task: str, before: list[str]) -> Any:
-        able = desk.method_choices(model, task)
-        names = [c[1] for c in able]
-        return gr.update(choices=able, value=[m for m in before if m in names])
-
-    ask["task"].change(methods_of, [ask["model"], ask["task"], chosen], chosen, **quick)
-
-
-def _side_by_side(gr: Any, done: dict[str, Result]) -> list[Any]:
-    first = next(iter(done.values()))
-    pictures: dict[str, Image.Image] = {"measurement": first.before}
-    pictures |= {"original": first.original} if first.original is not None else {}
-    pictures |= {title: result.rows[0].image for title, result in done.items()}
-    large = {name: enlarged(image) for name, image in pictures.items()}
-    table = look.scores(
-        [(title, r.rows[0].scores) for title, r in done.items()],
-        first.sigma_y,
-        {"NFE": [str(r.nfe) for r in done.values()], "seconds": [f"{r.seconds:.1f}" for r in done.values()]},
-    )
-    names, titles = list(pictures), list(done)
-    sides = gr.update(choices=names, value=titles[0] if len(titles) > 1 else "measurement"), gr.update(choices=names, value=titles[-1])
-    return [[(image, name) for name, image in large.items()], table, *sides, large]
-
-
-def _pair(left: str | None, right: str | None, kept: dict[str, Image.Image]) -> Any:
-    return (kept[left], kept[right]) if left in kept and right in kept else None
-
-
-def _typed(gr: Any, handler: Any) -> Any:
-    """A handler whose only argument is the request."""
-
-    def call(request: Any) -> Any:
-        return handler(request)
-
-    call.__annotations__["request"] = gr.Request
-    return call
