@@ -44,6 +44,7 @@ class OperatorTraining(LoopConfig):
     data: Path | None = option(None, "Clean images: a folder (with sub-folders and tar files), a tar file, or a text list.")
     task: str | None = option(None, "The degradation: sr4, sr8, blur, inpaint, jpeg, or module:function of images (B,3,H,W) in [0,1].")
     pairs: tuple[Path, Path] | None = option(None, "The degradation by example: a folder of clean and one of degraded images, same stems.")
+    start: Path | None = option(None, "Folder of an operator whose weights are the starting point.")
     name: str | None = option(None, "Name of the degradation in the exported config; the task's unless given.")
     size: int = option(128, "Side of the training images in pixels.")
     split: Rule = option("auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto.")
@@ -79,7 +80,7 @@ class OperatorRecipe:
         self.count = len(self.train)
         self.latents = clean_latents(codec, images, cache, accelerator, self.bf16)
         self.targets = self._encode_measurements(cache, accelerator) if config.measurements else None
-        self.net: nn.Module = OperatorNet(self.latents.shape[0])
+        self.net: nn.Module = _initial(config, self.latents.shape[0], codec)
         self._checks: tuple[Tensor, Tensor, Tensor] | None = None
 
     def loss(self, net: nn.Module, index: Tensor, rng: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
@@ -157,6 +158,15 @@ class OperatorRecipe:
         lifted = [self._lifted(block, straight, x, torch.full((len(block),), s), rng) for s in (0.0, level)]
         z, noise_free, noisy_ones = (encode(self.codec, v, self.device, False) for v in (x, *lifted))
         return z, noise_free, noisy_ones
+
+
+def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorNet:
+    from paseo.operators.store import load_operator
+
+    net = OperatorNet(channels)
+    if config.start is not None:
+        net.load_state_dict(load_operator(config.start, codec_hash=codec_digest(codec)).state_dict())
+    return net
 
 
 def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Outcome:

@@ -55,6 +55,16 @@ def test_operator_learns_a_task_and_is_exported(photos: Path, tmp_path: Path, co
     torch.testing.assert_close(net(z, 0.02), outcome.net(z, 0.02), rtol=0, atol=0.02)  # float16 rounding through 18 layers
 
 
+def test_operator_starts_from_another(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+    first = train_operator(operator_settings(tmp_path / "first", data=photos, steps=20, lr=3e-3), codec)
+    start = tmp_path / "first" / "operator"
+    second = train_operator(operator_settings(tmp_path / "second", data=photos, steps=1, lr=1e-9, start=start), codec)
+    assert second.validation["l1"] == pytest.approx(first.validation["l1"], rel=0.02)  # float16 storage
+    other = EmbeddedCodec(type(codec.net)(**codec.net.config))
+    with pytest.raises(BadInput, match="latent space"):
+        train_operator(operator_settings(tmp_path / "third", data=photos, steps=1, start=start), other)
+
+
 def test_operator_run_resumes_exactly(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
     train_operator(operator_settings(tmp_path / "whole", data=photos, steps=6, schedule="constant"), codec)
     train_operator(operator_settings(tmp_path / "two", data=photos, steps=3, schedule="constant"), codec)
