@@ -14,7 +14,9 @@ from __future__ import annotations
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -58,6 +60,7 @@ class Row:
     nfe: int  # counted, of the short run
     peak_bytes: int
     plain_peak_bytes: int  # of unconditional sampling
+    part_peak_bytes: dict[str, int]  # during encode, denoiser, correction, decode; weights included
 
     @property
     def memory_ratio(self) -> float:
@@ -97,19 +100,56 @@ class CostReport:
         return "\n".join([head, columns, *lines])
 
 
-class TimedPrior:
-    """A prior that keeps the time of its calls."""
+class Meter:
+    """Seconds, or peak bytes, of the parts of a run: `with meter("encode"): …`; what lies between two parts is the correction's."""
 
-    def __init__(self, prior: Prior, device: torch.device) -> None:
-        self.prior, self.device = prior, device
-        self.calls: list[float] = []
+    def __init__(self, device: torch.device, peaks: bool = False) -> None:
+        self.device = device
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.peaks: dict[str, int] | None = {} if peaks else None
+        self._between: Cost | None = None
+
+    @contextmanager
+    def __call__(self, part: str) -> Generator[None]:
+        if self.peaks is None:
+            synchronize(self.device)
+            start = time.perf_counter()
+            yield
+            synchronize(self.device)
+            self.seconds[part].append(time.perf_counter() - start)
+            return
+        self._end("correction", self._between)
+        with Cost(self.device) as cost:
+            yield
+        self._end(part, cost)
+        self._between = Cost(self.device).__enter__()
+
+    def close(self) -> None:
+        if self._between is not None:
+            self._between.__exit__(None, None, None)
+            self._between = None
+
+    def _end(self, part: str, cost: Cost | None) -> None:
+        if cost is None or self.peaks is None:
+            return
+        if cost is self._between:
+            self.close()
+        self.peaks[part] = max(self.peaks.get(part, 0), cost.peak_bytes)
+
+
+class MeteredPrior:
+    """A prior whose calls are metered."""
+
+    def __init__(self, prior: Prior, meter: Meter) -> None:
+        self.prior, self.meter = prior, meter
 
     @property
     def schedule(self) -> Schedule:
         return self.prior.schedule
 
     def x0(self, x: Tensor, t: float) -> Tensor:
-        return _timed(lambda: self.prior.x0(x, t), self.device, self.calls)
+        with self.meter("denoiser"):
+            return self.prior.x0(x, t)
 
 
 def measure_cost(
@@ -159,25 +199,26 @@ def measure_cost(
 @torch.no_grad()
 def measure_task(rig: Rig, operator: OperatorNet, name: str, sampler: Any, guidance: float, steps: int, plain_peak: int) -> Row:
     """Encode, sample over a few points, decode; everything timed where it happens."""
-    prior = TimedPrior(rig.prior(guidance), rig.device)
+    prior = rig.prior(guidance)
     y = torch.rand(1, 3, rig.side, rig.side, generator=torch.Generator().manual_seed(2)).to(rig.device)
     degradation = task_named(name).degradation
     measured = degradation(2 * y - 1)
-    codec: dict[str, list[float]] = {"encode": [], "decode": []}
 
-    def run(short: Sampler) -> None:
-        y_z = _timed(lambda: rig.codec.encode(degradation.lift(measured)), rig.device, codec["encode"])
+    def run(short: Sampler, meter: Meter) -> None:
+        with meter("encode"):
+            y_z = rig.codec.encode(degradation.lift(measured))
         problem = Problem(measured, y_z, 0.01, operator.bind(0.01), degradation, rig.codec)
-        z = short(prior, problem, Noise(0))
-        _timed(lambda: rig.codec.decode(z), rig.device, codec["decode"])
+        z = short(MeteredPrior(prior, meter), problem, Noise(0))
+        with meter("decode"):
+            rig.codec.decode(z)
+        meter.close()
 
-    run(replace(sampler, steps=3))  # warm-up
-    for kept in (prior.calls, *codec.values()):
-        kept.clear()
+    peaks, times = Meter(rig.device, peaks=True), Meter(rig.device)
+    run(replace(sampler, steps=3), peaks)  # also the warm-up
     with Cost(rig.device) as cost:
-        run(replace(sampler, steps=steps))
-    parts = sum(prior.calls) + sum(codec["encode"]) + sum(codec["decode"])
-    denoiser, encode, decode = statistics.median(prior.calls), codec["encode"][0], codec["decode"][0]
+        run(replace(sampler, steps=steps), times)
+    parts = sum(map(sum, times.seconds.values()))
+    denoiser, encode, decode = (statistics.median(times.seconds[part]) for part in ("denoiser", "encode", "decode"))
     overhead = max(cost.seconds - parts, 0.0) / (steps - 2)
     base = (2 * sampler.steps - 3) * denoiser + encode + decode
     whole = base + (sampler.steps - 2) * overhead
@@ -194,9 +235,10 @@ def measure_task(rig: Rig, operator: OperatorNet, name: str, sampler: Any, guida
         whole,
         whole / base,
         cost.seconds / parts,
-        len(prior.calls),
+        len(times.seconds["denoiser"]),
         cost.peak_bytes,
         plain_peak,
+        dict(peaks.peaks or {}),
     )
 
 
@@ -223,19 +265,11 @@ def unconditional_peak(rig: Rig, guidance: float, steps: int) -> int:
 def forward_seconds(rig: Rig, operator: OperatorNet, repeats: int = 5) -> float:
     """One plain pass through the operator network."""
     z = torch.randn(1, *rig.latent, generator=torch.Generator().manual_seed(4)).to(rig.device)
-    times: list[float] = []
+    meter = Meter(rig.device)
     for _ in range(repeats + 1):
-        _timed(lambda: operator(z, 0.02), rig.device, times)
-    return statistics.median(times[1:])
-
-
-def _timed(work: Callable[[], Tensor], device: torch.device, times: list[float]) -> Tensor:
-    synchronize(device)
-    start = time.perf_counter()
-    result = work()
-    synchronize(device)
-    times.append(time.perf_counter() - start)
-    return result
+        with meter("forward"):
+            operator(z, 0.02)
+    return statistics.median(meter.seconds["forward"][1:])
 
 
 def _default_dtype(arch: str, device: torch.device) -> str | None:

@@ -32,6 +32,8 @@ def test_rows(report: CostReport) -> None:
         assert row.ratio == pytest.approx(row.whole / base)
         assert row.peak_bytes > 0
         assert row.memory_ratio > 0.5
+        assert set(row.part_peak_bytes) == {"encode", "denoiser", "correction", "decode"}
+        assert min(row.part_peak_bytes.values()) > 0
 
 
 def test_the_report_says_where_it_was_measured(report: CostReport) -> None:
