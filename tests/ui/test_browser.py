@@ -163,9 +163,9 @@ def test_what_cannot_be_used_is_said(visit: Visit, tmp_path: Path) -> None:
     cut = tmp_path / "cut.png"
     cut.write_bytes(FACE.with_suffix(".jpg").read_bytes()[:1500])
     visit.upload(cut, "damaged or cut short")
-    visit.upload(bomb(tmp_path / "bomb.png"), "more than the limit")
+    visit.upload(bomb(tmp_path / "bomb.png"), "larger than the limit")
     visit.page.click("#run")
-    visit.status("more than the limit")
+    visit.status("larger than the limit")
     visit.shot("refused")
     visit.upload(FACE, "128×128")
     run(visit, steps=2)
