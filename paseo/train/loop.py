@@ -107,15 +107,21 @@ def session(config: LoopConfig) -> Generator[Any]:
     accelerated = torch.cuda.is_available() or torch.backends.mps.is_available()
     waiting = InitProcessGroupKwargs(timeout=timedelta(hours=12))  # the first process may decode a large data set
     accelerator = Accelerator(cpu=config.device == "cpu" or not accelerated, kwargs_handlers=[waiting])
-    torch.set_flush_denormal(True)
+    flushed_before = _flushes_denormals()
+    torch.set_flush_denormal(True)  # denormals slow CPUs down by an order of magnitude; restored below, for it is global
     torch.manual_seed(derive(config.seed, 0, -2))  # initial weights: the same in every process
     try:
         yield accelerator
         accelerator.wait_for_everyone()
     finally:
+        torch.set_flush_denormal(flushed_before)
         accelerator.free_memory()
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+
+
+def _flushes_denormals() -> bool:
+    return bool(torch.tensor(5e-324, dtype=torch.float64) * 1.0 == 0)
 
 
 class _Stop:

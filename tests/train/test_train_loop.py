@@ -134,6 +134,11 @@ def test_progress_bar_tells_training_and_validation_apart(tmp_path: Path, monkey
     assert float(shown[-1]["loss"]) > 0
 
 
+def test_denormals_are_left_as_they_were_found(tmp_path: Path) -> None:
+    train(tmp_path, 1)
+    assert torch.tensor(5e-324, dtype=torch.float64) * 1.0 > 0
+
+
 def test_plot_of_nothing_is_nothing(tmp_path: Path) -> None:
     assert plot_log(tmp_path) is None
 
