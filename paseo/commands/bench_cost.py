@@ -16,6 +16,7 @@ def cost(
     side: Annotated[int | None, typer.Option(help="Side of the image in pixels; 512 at full size.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     dtype: Annotated[str | None, typer.Option(help="Precision of the network: fp32, bf16, fp16.")] = None,
+    clock: Annotated[str, typer.Option(help="wall, or cpu: the process's own seconds, for a machine that is shared.")] = "wall",
     json: JsonOption = None,
 ) -> None:
     """Measure full-size networks with random weights: denoiser call, correction, encode, decode, peak memory.
@@ -26,5 +27,5 @@ def cost(
     """
     from paseo.bench.cost import TASKS, measure_cost
 
-    report = measure_cost(arch, tasks=tasks or TASKS, steps=steps, side=side, dtype=dtype, device=device, say=say)  # ty: ignore[invalid-argument-type]
+    report = measure_cost(arch, tasks=tasks or TASKS, steps=steps, side=side, dtype=dtype, device=device, clock=clock, say=say)  # ty: ignore[invalid-argument-type]
     emit(json, report.as_json(), report.text())

@@ -14,7 +14,7 @@ from paseo.errors import BadInput
 
 @pytest.fixture(scope="module")
 def report() -> CostReport:
-    return measure_cost("tiny-sd35", tasks=("sr4", "inpaint"), steps=4, device="cpu", dtype="fp32")
+    return measure_cost("tiny-sd35", tasks=("sr4", "inpaint"), steps=4, device="cpu", dtype="fp32", clock="cpu")
 
 
 def test_rows(report: CostReport) -> None:
@@ -79,6 +79,8 @@ def test_refusals() -> None:
         measure_cost("tiny-sd15", steps=2, device="cpu")
     with pytest.raises(BadInput, match="no FFHQ settings for sr2"):
         measure_cost("tiny-sd15", tasks=("sr2",), device="cpu")
+    with pytest.raises(BadInput, match="clock"):
+        measure_cost("tiny-sd15", clock="sun", device="cpu")
     with pytest.raises(BadInput, match="multiple of 16"):
         measure_cost("tiny-sd15", side=100, device="cpu")
     assert set(TASKS) == {"sr4", "sr8", "blur", "inpaint", "jpeg"}
