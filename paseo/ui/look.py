@@ -27,6 +27,8 @@ table.scores th:first-child, table.scores td:first-child { text-align: left; }
 .legend span.scale { flex: 1; height: .6rem; border-radius: .3rem;
   background: linear-gradient(90deg, rgb(0,0,4), rgb(87,16,110), rgb(188,55,84), rgb(249,142,9), rgb(252,255,164)); }
 .wide { overflow-x: auto; }
+#command, #command * { min-width: 0; }
+#command .cm-content { white-space: pre-wrap !important; overflow-wrap: anywhere; flex-shrink: 1 !important; }
 footer { display: none !important; }
 """
 

@@ -190,13 +190,14 @@ def test_a_phone_needs_no_sideways_scrolling(phone: Visit) -> None:
     run(phone, steps=5, draws=2)
     phone.status("Done")
     phone.page.wait_for_selector("#slider img", timeout=LONG)
-    assert phone.page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    phone.shot("phone")
+    wide = "[...document.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > 391).map(e => e.id || e.className)"
+    assert phone.page.evaluate("document.scrollingElement.scrollWidth") <= 390, phone.page.evaluate(wide)
     for control in ("#run", "#way", "#task", "#slider", "#png"):
         box = phone.page.locator(control).first.bounding_box()
         assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390.5, control
-    phone.shot("phone")
 
 
 @pytest.mark.parametrize(
