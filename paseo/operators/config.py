@@ -23,6 +23,7 @@ class OperatorConfig:
     degradation_params: dict[str, Any] = field(default_factory=dict)
     noise_range: tuple[float, float] = (0.0, 0.02)  # of the training noise; U(0, 0.04) on [-1,1] images
     noise_unit: NoiseUnit = "unit"  # of noise_range: "unit" = images in [0,1], "signed" = images in [-1,1]
+    residual: tuple[float, ...] = ()  # RMS of H(z) − E(y) per channel on held-out images; empty = not known
     training: dict[str, Any] = field(default_factory=dict)  # summary: data, steps, loss, final validation error
 
     def __post_init__(self) -> None:
@@ -31,6 +32,7 @@ class OperatorConfig:
         if self.noise_unit not in get_args(NoiseUnit):
             raise BadInput(f"noise_unit={self.noise_unit!r} is not one of {', '.join(get_args(NoiseUnit))}.")
         object.__setattr__(self, "noise_range", _range(self.noise_range))
+        object.__setattr__(self, "residual", _errors(self.residual, self.channels))
         for name, kind in (
             ("latent_space", str),
             ("vae_hash", str),
@@ -48,7 +50,7 @@ class OperatorConfig:
         return (low, high) if self.noise_unit == "unit" else (low / 2, high / 2)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "noise_range": list(self.noise_range)}
+        return {**asdict(self), "noise_range": list(self.noise_range), "residual": list(self.residual)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> OperatorConfig:
@@ -70,3 +72,13 @@ def _range(value: Any) -> tuple[float, float]:
     if not (0 <= low <= high and math.isfinite(high)):
         raise BadInput(f"noise_range={value!r} is not an interval 0 ≤ low ≤ high.")
     return low, high
+
+
+def _errors(value: Any, channels: int) -> tuple[float, ...]:
+    try:
+        errors = tuple(float(v) for v in value)
+    except (TypeError, ValueError):
+        raise BadInput(f"residual={value!r} is not a list of numbers, the operator's RMS error per channel.") from None
+    if errors and (len(errors) != channels or not all(0 < v < math.inf for v in errors)):
+        raise BadInput(f"residual has {len(errors)} entries, expected none or {channels} positive numbers, one per latent channel.")
+    return errors

@@ -42,6 +42,12 @@ class BoundOperator:
     def __call__(self, z: Tensor) -> Tensor:
         return self.net(z, self.s)
 
+    @property
+    def residual(self) -> Tensor | None:
+        """RMS error of H per channel on held-out images (C, 1, 1), None where the operator's config does not tell."""
+        errors = self.net.spec.residual
+        return torch.tensor(errors).view(-1, 1, 1) if errors else None
+
     @torch.no_grad()
     def linearize(self, z: Tensor) -> tuple[Tensor, Map, Map]:
         """(H(z), v ↦ J v, u ↦ Jᵀ u) at z."""

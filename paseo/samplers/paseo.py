@@ -28,7 +28,7 @@ from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
 from paseo.samplers.anchor import Anchor, coefficients
 from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record, whole
-from paseo.samplers.weight import Weight, constant_weight, sensitivity
+from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
 from paseo.schedule import EtaRule, grid
 
 Start = Literal["proxy", "mean"]
@@ -78,6 +78,8 @@ class PASEO:
             return "weight='mask' needs the observed latent cells, and this task has none. Try weight='soft' or 'ones'."
         if self.weight == "fixed" and problem.shape != tuple(problem.y_z.shape):
             return "weight='fixed' expands the operator at the encoded measurement, which here is no latent. Try weight='soft'."
+        if self.weight == "residual" and residual(problem) is None:
+            return "weight='residual' needs an operator that knows its errors per channel, and this one does not. Try weight='ones'."
         if self.cg_budget is None and not hasattr(problem.operator, "solve"):
             return "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         if self.cg_budget is None and self.weight != "ones":
@@ -91,7 +93,8 @@ class PASEO:
         points = grid(prior.schedule, self.steps, self.eta)
         eta_z_min = narrowest_prior(points, self.eta)
         W = constant_weight(self.weight, replace(problem, y_z=y_z), noise)
-        r_y, p_z = self.operator_noise * self.perturb_measurement, float(self.perturb_prior)  # the noise is drawn in any case
+        r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)  # std of ξ_y, drawn in any case
+        p_z = float(self.perturb_prior)
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
             x0 = prior.x0(x, t.t)  # 3

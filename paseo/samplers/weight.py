@@ -2,6 +2,9 @@
 
 `soft` and `fixed` read w_i ∝ ‖J_i‖, the norm of the operator's i-th row, from Hutchinson probes: E[(J u)_i²] = (J Jᵀ)_ii
 for random signs u. An entry that no latent can move (the hole of an inpainting mask) then has no say.
+
+`residual` goes beyond the paper: the noise r_i of entry i is proportional to the error the operator made there on held-out
+images, w_i = r/r_i. Entries it predicts well (on JPEG: the smooth part) then count for more than those it cannot know.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from paseo.errors import BadInput
 from paseo.linalg import linearize
 from paseo.noise import Noise
 
-Weight = Literal["ones", "soft", "fixed", "mask"]
+Weight = Literal["ones", "soft", "fixed", "mask", "residual"]
 PROBES = 4
 THRESHOLD = 0.2  # of the largest weight, for `fixed`
 
@@ -40,8 +43,24 @@ def constant_weight(kind: Weight, problem: Problem, noise: Noise) -> Tensor | No
         if problem.observed is None:
             raise BadInput("weight='mask' needs problem.observed, the latent cells that are seen. Use weight='soft' to do without a mask.")
         return _fitting(problem.observed.to(problem.y_z), problem.y_z)
+    if kind == "residual":
+        error = residual(problem)
+        if error is None:
+            raise BadInput("weight='residual' needs an operator that knows its errors per channel. Use weight='ones', or train it again.")
+        return error.square().mean().sqrt() / error
     w = sensitivity(linearize(problem.operator, problem.y_z).J, problem.y_z, noise)
     return erode(w * (w >= THRESHOLD))
+
+
+def residual(problem: Problem) -> Tensor | None:
+    """The operator's own RMS error in each entry of the measurement, where it knows it; broadcasts to y_z."""
+    error = getattr(problem.operator, "residual", None)
+    return None if error is None else _fitting(error.to(problem.y_z), problem.y_z)
+
+
+def noise_spread(kind: Weight, W: Tensor | None) -> Tensor | float:
+    """r_i / r, the noise of each entry against the mean: only `residual` weights stand for unequal noise."""
+    return 1 / W if kind == "residual" and W is not None else 1.0
 
 
 def _fitting(w: Tensor, y_z: Tensor) -> Tensor:
@@ -51,8 +70,8 @@ def _fitting(w: Tensor, y_z: Tensor) -> Tensor:
         fits = False
     if not fits or not (torch.isfinite(w) & (w >= 0)).all():
         raise BadInput(
-            f"The observed cells {tuple(w.shape)} do not weigh a measurement {tuple(y_z.shape)}: expected a shape that broadcasts to it "
-            "and entries from 0 (hidden) to 1 (seen)."
+            f"The weights {tuple(w.shape)} do not fit a measurement {tuple(y_z.shape)}: expected a shape that broadcasts to it "
+            "and finite entries from 0 (hidden) on."
         )
     return w
 

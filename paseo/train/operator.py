@@ -26,6 +26,7 @@ from paseo.operators.net import OperatorNet
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import load_codec
+from paseo.train.jacobian import secant_loss
 from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
 from paseo.train.loop import Outcome, derive, run, session
 from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
@@ -49,6 +50,8 @@ class OperatorTraining(LoopConfig):
     size: int = option(128, "Side of the training images in pixels.")
     split: Rule = option("auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto.")
     noise: float = option(0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with.")
+    jacobian: float = option(0.0, "Weight of matching how the measurement changes along random directions; 0 is the paper's recipe.")
+    jacobian_step: float = option(0.3, "Standard deviation of those directions, in units of the latents.")
     measurements: int = option(0, "Noisy measurements per image to encode beforehand; 0 encodes fresh ones in every step.")
     mirror: bool = option(True, "Mirror images at random; off where left and right differ for the degradation.")
     cache: Path | None = budget(None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given.")
@@ -63,6 +66,10 @@ class OperatorTraining(LoopConfig):
             raise BadInput(f"noise is {self.noise}, expected 0 to 2, the std on [-1,1] images; the paper's is 0.04.")
         if not 0 <= self.measurements <= 64:
             raise BadInput(f"measurements is {self.measurements}, expected 0 to 64.")
+        if not (0 <= self.jacobian <= 1000 and 0 < self.jacobian_step <= 100):
+            raise BadInput(f"jacobian is {self.jacobian} with steps of {self.jacobian_step}, expected 0 to 1000 and a step above 0 to 100.")
+        if self.jacobian and self.pairs is not None:
+            raise BadInput("jacobian needs a degradation that can be applied to new images; pairs only show it on theirs.")
 
 
 class OperatorRecipe:
@@ -92,8 +99,20 @@ class OperatorRecipe:
             target = self._measure(images, mirror, s, rng)
         else:
             s, target = self._stored(images, mirror, rng)
-        error = net(z, s.to(self.device)).float() - target
-        return error.abs().mean(), {"rms": error.detach().square().mean().sqrt()}
+        s = s.to(self.device)
+        error = net(z, s).float() - target
+        loss, numbers = error.abs().mean(), {"rms": error.detach().square().mean().sqrt()}
+        if self.config.jacobian:
+            numbers["jacobian"] = secant_loss(net, self._chain, z, s, self.config.jacobian_step, rng)
+            loss = loss + self.config.jacobian * numbers["jacobian"]
+        return loss, numbers
+
+    def _chain(self, z: Tensor) -> Tensor:
+        """R(z) = E(lift(A(D(z)))), without noise."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            x = self.codec.decode(z).float()
+        nothing = torch.zeros(len(x))
+        return encode(self.codec, self._lifted(np.empty(0), nothing.bool(), x, nothing, torch.Generator()), self.device, self.bf16)
 
     def _measure(self, images: np.ndarray, mirror: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
         """E(lift(A(x) + s·n)) of fresh noise."""
@@ -143,6 +162,14 @@ class OperatorRecipe:
         rms = (h - noise_free).square().mean().sqrt().item()
         nothing = (z - noise_free).square().mean().sqrt().item()
         return {"l1": (h - noisy_ones).abs().mean().item(), "rms": rms, "ratio": rms / max(nothing, 1e-12)}
+
+    @torch.no_grad()
+    def residual(self, net: nn.Module) -> tuple[float, ...]:
+        """RMS of H(z) − E(y) in each channel: what the solver may take the noise of its measurement to be."""
+        z, _, noisy_ones = self._validation_set()
+        s = torch.full((len(z),), min(_VALIDATION_NOISE, self.config.noise), device=self.device)
+        errors = torch.cat([net(a, b) - y for a, b, y in zip(z.split(32), s.split(32), noisy_ones.split(32), strict=True)])
+        return tuple(round(v, 5) for v in errors.square().mean((0, 2, 3)).sqrt().clamp_min(1e-5).tolist())
 
     def _validation_set(self) -> tuple[Tensor, Tensor, Tensor]:
         if self._checks is None:
@@ -206,6 +233,7 @@ def _export(outcome: Outcome, recipe: OperatorRecipe, config: OperatorTraining) 
         degradation_params=recipe.measurement.params,
         noise_range=(0.0, config.noise),
         noise_unit="signed",
+        residual=recipe.residual(net),
         training=outcome.summary | {"images": recipe.count, "settings": config.public()},
     )
     save_operator(net, config.out / EXPORT, half=True)

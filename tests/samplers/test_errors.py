@@ -105,10 +105,15 @@ def test_latents_and_measurements() -> None:
 def test_mask_weights() -> None:
     with pytest.raises(BadInput, match="weight='mask' needs the observed latent cells"):
         run(PASEO(steps=5, weight="mask"), problem())
-    with pytest.raises(BadInput, match=r"observed cells \(3, 3\) do not weigh a measurement"):
+    with pytest.raises(BadInput, match=r"weights \(3, 3\) do not fit a measurement"):
         run(PASEO(steps=5, weight="mask"), problem(observed=torch.ones(3, 3)))
-    with pytest.raises(BadInput, match="entries from 0"):
+    with pytest.raises(BadInput, match="finite entries from 0"):
         run(PASEO(steps=5, weight="mask"), problem(observed=torch.full((4, 4), float("nan"))))
+
+
+def test_residual_weights_need_an_operator_that_knows_its_errors() -> None:
+    with pytest.raises(BadInput, match="weight='residual' needs an operator"):
+        run(PASEO(steps=5, weight="residual"), problem())
 
 
 def test_fixed_weights_need_a_measurement_that_is_a_latent() -> None:

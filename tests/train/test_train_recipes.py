@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
+from torch import Tensor, nn
 from toy_pictures import picture
 
 from paseo.codecs.embedded import EmbeddedCodec
@@ -22,6 +23,7 @@ from paseo.operators.store import load_operator
 from paseo.train.codec import CodecTraining, train_codec
 from paseo.train.data import load_images, split
 from paseo.train.export import half, write_model_config, write_weights
+from paseo.train.jacobian import secant_loss
 from paseo.train.latents import clean_latents, encode
 from paseo.train.loop import session
 from paseo.train.measure import by_name, mirrored, noisy
@@ -101,6 +103,44 @@ def test_latents_are_cached_with_their_mirror_images(photos: Path, tmp_path: Pat
     torch.testing.assert_close(latents(np.array([4, 9]), np.array([0, 1])), expected, rtol=1e-3, atol=1e-3)  # float16
 
 
+def test_secant_loss_is_zero_for_the_chain_itself_and_scales_with_the_error(codec: EmbeddedCodec) -> None:
+    z, s, rng = torch.randn(8, 4, 4, 4), torch.zeros(8), torch.Generator
+    chain = lambda z: torch.sin(3 * z)  # noqa: E731
+
+    class Wrong(nn.Module):
+        def __init__(self, slope: float) -> None:
+            super().__init__()
+            self.slope = slope
+
+        def forward(self, z: Tensor, s: Tensor) -> Tensor:
+            return chain(z) + self.slope * z + 7.0  # a constant is no error of the derivative
+
+    losses = [secant_loss(Wrong(k), chain, z, s, 0.3, rng().manual_seed(1)).item() for k in (0.0, 1.0, 2.0)]
+    assert losses[0] < 1e-6
+    assert losses[2] == pytest.approx(2 * losses[1], rel=1e-4)
+    assert losses[1] == pytest.approx(0.3 * (2 / torch.pi) ** 0.5, rel=0.1)  # E|v| of 128 normals of std 0.3
+
+
+def test_matching_the_jacobian_lowers_the_secant_error(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+    def train(name: str, weight: float) -> float:
+        config = operator_settings(tmp_path / name, data=photos, task="blur", steps=40, lr=3e-3, jacobian=weight)
+        with session(config) as accelerator:
+            recipe = OperatorRecipe(codec, load_images(photos, 32, tmp_path), by_name("blur"), config, tmp_path, accelerator)
+        net = train_operator(config, codec).net
+        z = recipe.latents(recipe.held_out, recipe.held_out * 0)
+        return secant_loss(net, recipe._chain, z, torch.zeros(len(z)), 0.3, torch.Generator().manual_seed(0)).item()
+
+    assert train("with", 3.0) < 0.9 * train("without", 0.0)
+
+
+def test_exported_operator_knows_its_error_in_every_channel(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+    train_operator(operator_settings(tmp_path / "run", data=photos), codec)
+    spec = load_operator(tmp_path / "run" / "operator").spec
+    assert len(spec.residual) == spec.channels
+    rms = sum(v**2 for v in spec.residual) / spec.channels
+    assert rms**0.5 == pytest.approx(spec.training["validation"]["rms"], rel=0.5)  # that one is to noise-free encodings
+
+
 def test_stored_measurements_train_too(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
     config = operator_settings(tmp_path / "run", data=photos, task="blur", steps=30, lr=3e-3, measurements=2)
     assert train_operator(config, codec).validation["ratio"] < 0.9
@@ -148,6 +188,9 @@ def test_operator_settings_are_checked(tmp_path: Path) -> None:
         ({"data": tmp_path, "task": None, "pairs": (tmp_path, tmp_path)}, "take no data"),
         ({"data": tmp_path, "noise": -0.1}, "noise"),
         ({"data": tmp_path, "measurements": 65}, "measurements"),
+        ({"data": tmp_path, "jacobian": -1.0}, "jacobian is -1"),
+        ({"data": tmp_path, "jacobian": 1.0, "jacobian_step": 0.0}, "steps of 0"),
+        ({"task": None, "pairs": (tmp_path, tmp_path), "jacobian": 1.0}, "pairs only show"),
     ]
     for wrong, reason in cases:
         with pytest.raises(BadInput, match=reason):
