@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from paseo import __version__
-from paseo.commands import bench, check_operator, degrade, demo, doctor, models, reproduce, restore, train, tune
+from paseo.commands import bench, check_operator, degrade, demo, doctor, models, reproduce, restore, sample, train, tune
 from paseo.errors import PaseoError
 from paseo.ui import command as page
 
@@ -78,6 +78,7 @@ for _name, _command in {
     "demo": demo.demo,
     "restore": restore.restore,
     "degrade": degrade.degrade,
+    "sample": sample.sample,
     "models": models.models,
     "methods": models.methods,
     "check-operator": check_operator.check_operator,

@@ -36,12 +36,12 @@ class OperatorModel(ModelMixin, OperatorNet, ConfigMixin):
         degradation_params: dict[str, Any] | None = None,
         noise_range: tuple[float, float] = (0.0, 0.02),
         noise_unit: NoiseUnit = "unit",
+        residual: tuple[float, ...] = (),
         training: dict[str, Any] | None = None,
     ) -> None:
         nn.Module.__init__(self)
-        spec = OperatorConfig(
-            channels, latent_space, vae_hash, degradation, dict(degradation_params or {}), noise_range, noise_unit, dict(training or {})
-        )
+        params, training = dict(degradation_params or {}), dict(training or {})
+        spec = OperatorConfig(channels, latent_space, vae_hash, degradation, params, noise_range, noise_unit, residual, training)
         OperatorNet.__init__(self, spec)
         self._gradient_checkpointing_func = None  # what ModelMixin.__init__ sets; calling it would start the chain again
 
