@@ -1,12 +1,16 @@
-"""Sphinx: Markdown pages by MyST, the furo theme."""
+"""Sphinx: Markdown pages by MyST, the furo theme, formulas as MathML; nothing is loaded from elsewhere."""
 
 import importlib.metadata
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 project = "PASEO"
 author = "The PASEO authors"
 copyright = "The PASEO authors, Apache-2.0"
 release = version = importlib.metadata.version("paseo")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "beside", "mathml"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 autodoc_typehints = "description"
@@ -14,4 +18,7 @@ autodoc_member_order = "bysource"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "PASEO"
+html_math_renderer = "mathml"
+html_static_path = ["static"]
+html_css_files = ["paseo.css"]
 suppress_warnings = ["myst.xref_missing"]  # links to files of the repository

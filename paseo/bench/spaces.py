@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 from paseo.errors import BadInput
@@ -74,7 +75,7 @@ SPACES: dict[str, Space] = {
         "cg_budget": _CG,
         "relaxation": _positive(0.15, 1.0),
         "damping": Axis(choices=(0.0, 0.001, 0.005, 0.02, 0.05, 0.2)),
-        "operator_noise": _positive(0.005, 0.3),
+        "operator_noise": _positive(0.005, 1.0),
         "anchor": Axis(choices=("arc", "denoiser")),
         "start": Axis(choices=("proxy", "mean")),
         "eta": Axis(choices=("ddpm", "square", "sqrt")),
@@ -145,3 +146,16 @@ def _literal(text: str) -> Value:
         except ValueError:
             continue
     return text.strip()
+
+
+def read_grid(space: Space, texts: Sequence[str]) -> list[dict[str, Value]]:
+    """Every combination of values such as `guidance=1,3,10`; each must lie on its axis."""
+    axes: dict[str, tuple[Value, ...]] = {}
+    for text in texts:
+        name, axis = read_axis(text)
+        if name not in space or not axis.choices:
+            raise BadInput(f"--grid {text} is not field=a,b,c of a field that is searched: {', '.join(space)}.")
+        if outside := [v for v in axis.choices if not space[name].holds(v)]:
+            raise BadInput(f"{name}={outside[0]} lies outside the bounds of the search, {space[name].to_json()}. Widen them with --space.")
+        axes[name] = axis.choices
+    return [dict(zip(axes, point, strict=True)) for point in product(*axes.values())] if axes else []

@@ -29,6 +29,7 @@ from paseo.files import read_json, write_json
 from paseo.samplers import within
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
+RANDOM_TRIALS = 12
 HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
 
 
@@ -51,6 +52,7 @@ class Tuning:
     prune: bool = True
     final_pictures: Sequence[Picture] = ()  # where the best trials are compared once more; none: the best trial is taken
     finalists: int = 3
+    grid: Sequence[Mapping[str, Any]] = ()  # settings to be tried first, after those kept until now
 
     def __post_init__(self) -> None:
         if self.trials < 1 or self.batch < 1 or not self.pictures:
@@ -115,6 +117,7 @@ class Tuned:
     pruned: int
     images: int
     study: str
+    history: tuple[dict[str, Any], ...] = ()  # every trial: its settings and its score, None where it was given up
 
     def entry(self) -> dict[str, Any]:
         """As `presets.json` holds it."""
@@ -124,7 +127,15 @@ class Tuned:
 
     def as_json(self) -> dict[str, Any]:
         more = {"start_score": self.start_score, "importances": self.importances, "trials": self.trials, "pruned": self.pruned}
-        return {"task": self.task, "method": self.label, **self.entry(), **more, "images": self.images, "study": self.study}
+        return {
+            "task": self.task,
+            "method": self.label,
+            **self.entry(),
+            **more,
+            "images": self.images,
+            "study": self.study,
+            "history": list(self.history),
+        }
 
 
 def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tuned:
@@ -144,7 +155,8 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     counts = len(_ended(study)), sum(t.state.name == "PRUNED" for t in study.trials)
     start = starts[0] if starts else None
     name, label = tuning.setup.task.name, tuning.label
-    return Tuned(name, label, sampler, score, start, importances(study), *counts, images, study.study_name)
+    history = tuple({"settings": t.params, tuning.metric_name: None if t.value is None else round(t.value, 5)} for t in _ended(study))
+    return Tuned(name, label, sampler, score, start, importances(study), *counts, images, study.study_name, history)
 
 
 def _enqueue_start(study: Any, tuning: Tuning) -> None:
@@ -152,6 +164,8 @@ def _enqueue_start(study: Any, tuning: Tuning) -> None:
     now = {name: getattr(tuning.base(), name) for name in tuning.space}
     inside = {name: value for name, value in now.items() if tuning.space[name].holds(value)}
     study.enqueue_trial(inside, user_attrs={"start": len(inside) == len(now)})
+    for point in tuning.grid:
+        study.enqueue_trial({**inside, **point}, skip_if_exists=True)
 
 
 def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any, dict[str, float], int]:
@@ -253,8 +267,9 @@ def _open(tuning: Tuning) -> Any:
             pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1, n_startup_steps=min(4, len(tuning.pictures) - 1)),
             load_if_exists=True,
         )
+        random_ones = len(tuning.grid) or RANDOM_TRIALS  # before the model of good settings is asked
         sampler = optuna.samplers.TPESampler(
-            seed=tuning.seed + len(study.trials), multivariate=True, n_startup_trials=12, constant_liar=True
+            seed=tuning.seed + len(study.trials), multivariate=True, n_startup_trials=random_ones, constant_liar=True
         )
     study.sampler = sampler
     return study

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,10 @@ def tune(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="presets.json to put the result into.")] = None,
     fixed: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Fix a setting.")] = None,
     space: Annotated[list[str] | None, typer.Option("--space", metavar="FIELD=LOW:HIGH[:log]", help="Bounds, or FIELD=a,b,c.")] = None,
+    only: Annotated[str | None, typer.Option(help="Fields to search, comma-separated; the others keep their values.")] = None,
+    grid: Annotated[
+        list[str] | None, typer.Option("--grid", metavar="FIELD=a,b,c", help="Values to try first, in every combination.")
+    ] = None,
     nfe: Annotated[int | None, typer.Option(min=1, help="Denoiser calls that no trial may exceed.")] = None,
     sigma: Annotated[float | None, typer.Option(help="Noise of the measurements in [0,1] units; the task's otherwise.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images computed at the same time.")] = 4,
@@ -43,9 +48,11 @@ def tune(
       paseo tune --task sr4 --data faces --set anchor=fresh --label paseo-dagger
       paseo tune --task jpeg --data faces --method silo --nfe 53 --space scale=1:100:log
       paseo tune --task inpaint --data faces --metric lpips_hole -o presets.json
+      paseo tune --task blur --data faces --method ldps --only guidance --grid guidance=1,3,10,30 --trials 8
     """
     from paseo.bench.pictures import load_pictures
-    from paseo.bench.setup import Setup
+    from paseo.bench.setup import Setup, sampler_for
+    from paseo.bench.spaces import read_grid, space_of
     from paseo.bench.tune import Tuning, write_preset
     from paseo.bench.tune import tune as run
     from paseo.commands.settings import with_settings
@@ -58,6 +65,9 @@ def tune(
     pictures = load_pictures(data, part, first, images + final, size or setup.model.size)
     names = [assignment.partition("=")[0].strip().replace("-", "_") for assignment in fixed or []]
     probe = with_settings(find_method(method).default, fixed or [])
+    values = {name: getattr(probe, name) for name in names}
+    axes = space_of(method, masks=setup.task.masks, fixed=values, changes=space or ())
+    values |= _others(only, axes, sampler_for(model, task, method, values))
     tuning = Tuning(
         setup,
         method,
@@ -65,7 +75,7 @@ def tune(
         study,
         trials,
         metric,
-        fixed={name: getattr(probe, name) for name in names},
+        fixed=values,
         space_changes=space or (),
         preset_name=label,
         budget=nfe,
@@ -73,11 +83,24 @@ def tune(
         seed=seed,
         prune=prune,
         final_pictures=pictures[images:],
+        grid=read_grid({name: axis for name, axis in axes.items() if name not in values}, grid or ()),
     )
     tuned = run(tuning, say)
     if out is not None:
         write_preset(out, tuned)
     emit(json, tuned.as_json(), _text(tuned))
+
+
+def _others(only: str | None, axes: Mapping[str, Any], sampler: Any) -> dict[str, Any]:
+    """The values of all axes but those in `only`, which are thereby fixed."""
+    from paseo.errors import BadInput
+
+    if only is None:
+        return {}
+    wanted = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in axes]:
+        raise BadInput(f"--only {unknown[0]} is not searched for this method and task. Searched are: {', '.join(axes)}.")
+    return {name: getattr(sampler, name) for name in axes if name not in wanted}
 
 
 def _text(tuned: Any) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from PIL import Image
-
 from paseo.samplers import METHODS
 from paseo.ui import look
 from paseo.ui.form import Form
 from paseo.ui.handlers import Desk
-from paseo.ui.results import Result, enlarged
+from paseo.ui.results import Result
 from paseo.ui.wiring import ASKED, cancel, filled_in, typed, with_request
 from paseo.ui.work import Progress
 
@@ -88,10 +86,9 @@ def compare_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
 
 def _side_by_side(gr: Any, done: dict[str, Result]) -> list[Any]:
     first = next(iter(done.values()))
-    pictures: dict[str, Image.Image] = {"measurement": first.before}
-    pictures |= {"original": first.original} if first.original is not None else {}
-    pictures |= {title: result.rows[0].image for title, result in done.items()}
-    large = {name: enlarged(image) for name, image in pictures.items()}
+    pictures = {"measurement": str(first.before)}
+    pictures |= {"original": str(first.original)} if first.original is not None else {}
+    pictures |= {title: str(result.rows[0].shown) for title, result in done.items()}
     table = look.scores(
         [(title, r.rows[0].scores) for title, r in done.items()],
         first.sigma_y,
@@ -100,8 +97,9 @@ def _side_by_side(gr: Any, done: dict[str, Result]) -> list[Any]:
     names, titles = list(pictures), list(done)
     sides = (titles[0] if len(titles) > 1 else "measurement"), titles[-1]
     updates = [gr.update(choices=names, value=side) for side in sides]
-    return [[(image, name) for name, image in large.items()], table, *updates, large, (large[sides[0]], large[sides[1]])]
+    shown = [(picture, name) for name, picture in pictures.items()]
+    return [shown, table, *updates, pictures, (pictures[sides[0]], pictures[sides[1]])]
 
 
-def _pair(left: str | None, right: str | None, kept: dict[str, Image.Image]) -> Any:
+def _pair(left: str | None, right: str | None, kept: dict[str, str]) -> Any:
     return (kept[left], kept[right]) if left in kept and right in kept else None

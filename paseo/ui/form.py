@@ -81,14 +81,22 @@ def prepare(form: Form, root: Path, size: int) -> Prepared:
     if not form.picture:
         raise BadInput("There is no picture yet: drop one, or click on a sample below.")
     _check_numbers(form)
-    picture = readable(form.picture)
     folder = root / secrets.token_hex(8)
-    source = folder / "input" / safe_name(form.picture)
+    try:
+        return _prepared(form, form.picture, folder, size)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _prepared(form: Form, upload: str, folder: Path, size: int) -> Prepared:
+    picture = readable(upload)
+    source = folder / "input" / safe_name(upload)
     if form.way == SHOW and form.fit and picture.size != (size, size):
         source = save_png(source.with_suffix(".png"), fit_square(picture.rgb, size))
     else:
         source.parent.mkdir(parents=True)
-        shutil.copyfile(form.picture, source)
+        shutil.copyfile(upload, source)
     picture = readable(source)
     mask = None
     if form.hole is not None and find_task(form.task).masks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from paseo.ui.results import Result, collect
 from paseo.ui.work import Progress, run
 
 Choice = tuple[str, str]  # what is shown, what is meant
+KEPT_RUNS = 24  # of one visitor; older results are deleted
 
 
 @dataclass(eq=False)
@@ -36,12 +38,19 @@ class Desk:
     loaded: dict[str, Model] = field(default_factory=dict)
     running: dict[str, threading.Event] = field(default_factory=dict)
     methods: dict[tuple[str, str], list[Choice]] = field(default_factory=dict)
+    folders: dict[str, list[Path]] = field(default_factory=dict)  # of each visitor's runs, oldest first
 
     def model(self, name: str) -> Model:
         if name not in self.models:
             raise BadInput(f"This page does not offer the model {name!r}. Start it with `paseo ui --model {name}`.")
         if name not in self.loaded:
-            self.loaded[name] = load_model(name)
+            found = load_model(name)
+            if not found.tasks:
+                raise BadInput(
+                    f"The model {name} has no operators in its folder, and the page offers what it has operators for. "
+                    "Use `paseo restore --model … --operator …`, or give a folder such as `paseo train` exports."
+                )
+            self.loaded[name] = found
         return self.loaded[name]
 
     def task_choices(self, model: str) -> list[Choice]:
@@ -96,8 +105,21 @@ class Desk:
             self.running[session].set()
 
     def leave(self, session: str) -> None:
+        """The visitor has closed the page: end the run, delete the files."""
         self.cancel(session)
         self.running.pop(session, None)
+        self._forget(self.folders.pop(session, []))
+
+    def _keep(self, session: str, folder: Path) -> None:
+        runs = self.folders.setdefault(session, [])
+        runs.append(folder)
+        self._forget(runs[:-KEPT_RUNS])
+        del runs[:-KEPT_RUNS]
+
+    @staticmethod
+    def _forget(folders: Sequence[Path]) -> None:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def restore(self, form: Form, session: str) -> Iterator[Progress | Result | PaseoError]:
         """Progress, then the result; or the error that ended it."""
@@ -107,6 +129,7 @@ class Desk:
                 raise Cancelled("Cancelled before it began.")
             model = self.model(form.model)
             prepared = prepare(form, self.root, model.size)
+            self._keep(session, prepared.job.folder)
             yield from run(prepared, model, cancelled)
             yield collect(prepared)
         except Cancelled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from paseo.ui.results import Result, score_text
 from paseo.ui.work import Progress
@@ -20,19 +21,49 @@ CSS = """
 .note.bad { border-left-color: #c0392b; } .note.quiet { border-left-color: var(--border-color-primary); }
 table.scores { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 table.scores, table.scores tr, table.scores th, table.scores td { border: none !important; }
-table.scores th, table.scores td { padding: .25rem .5rem; text-align: right; }
+table.scores th, table.scores td { padding: .25rem .4rem; text-align: right; white-space: nowrap; }
 table.scores tr + tr td { border-top: 1px solid var(--border-color-primary) !important; }
 table.scores th:first-child, table.scores td:first-child { text-align: left; }
 .legend { display: flex; align-items: center; gap: .5rem; font-size: .85rem; }
-.legend span.scale { flex: 1; height: .6rem; border-radius: .3rem;
+.legend span.scale { flex: 1 0 4rem; height: .6rem; border-radius: .3rem;
   background: linear-gradient(90deg, rgb(0,0,4), rgb(87,16,110), rgb(188,55,84), rgb(249,142,9), rgb(252,255,164)); }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; contain: inline-size; }
+@media (max-width: 480px) {
+  .gradio-container .main.fillable { padding: .6rem !important; }
+  table.scores { font-size: .8rem; } table.scores :is(th, td) { padding: .25rem .15rem; }
+}
+#advanced .label-text { overflow-wrap: anywhere; }
+#picture .image-frame, #picture .image-frame img { width: 100%; height: 100%; object-fit: contain; }
+#gallery .fixed-height, #side-by-side .fixed-height { min-height: 0 !important; max-height: none !important; overflow: visible; }
+#gallery .grid-container, #side-by-side .grid-container {
+  grid-template-columns: repeat(auto-fill, minmax(max(8.5rem, 20%), 1fr)) !important; }
+#gallery .caption-label, #side-by-side .caption-label { opacity: 1; max-width: 94%; }
+#advanced .form { align-items: stretch; }
+#advanced .block:not(:has(input[type=checkbox])), #advanced .block:not(:has(input[type=checkbox])) > :is(label, .container) {
+  display: flex; flex-direction: column; flex-grow: 1; }
+#advanced [data-testid=block-info] { align-self: flex-start; }
+#advanced .input-container, #advanced .container > .wrap { margin-top: auto; }
+#run, #cancel, #compare, #stop { min-height: 2.8rem; }
+#mask { border: 1px solid var(--border-color-primary) !important; }
+#mask-note { background: var(--block-background-fill); }
 #command, #command * { min-width: 0; }
 #command .cm-content { white-space: pre-wrap !important; overflow-wrap: anywhere; flex-shrink: 1 !important; }
 footer { display: none !important; }
 """
 
-LEGEND = '<div class="legend"><span>draws agree</span><span class="scale"></span><span>differ by 0.2 or more of the range</span></div>'
+
+def theme(gr: Any) -> Any:
+    """Gradio's soft theme with fonts of this machine (none is fetched) and buttons that can be read."""
+    soft = gr.themes.Soft(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+    return soft.set(
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+        button_primary_text_color="white",
+        button_cancel_background_fill="*neutral_100",
+    )
+
+
+LEGEND = '<div class="legend"><span>draws agree</span><span class="scale"></span><span>differ by ≥ 0.2</span></div>'
 IDLE = '<div class="note quiet">Ready.</div>'
 WAITING = '<div class="note quiet">Waiting for a free place: one run at a time.</div>'
 

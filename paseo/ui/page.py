@@ -16,7 +16,7 @@ from paseo.ui.fields import KINDS
 from paseo.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
 from paseo.ui.handlers import Desk, boxes
 from paseo.ui.results import Result, enlarged
-from paseo.ui.wiring import ASKED, cancel, filled_in, leave, typed, with_request
+from paseo.ui.wiring import ASKED, cancel, filled_in, leave, path_only, typed, uploads_only, with_request
 from paseo.ui.work import Progress
 
 TITLE = """# PASEO
@@ -53,7 +53,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
     ask["picture"] = gr.Image(
         label="Picture", type="filepath", image_mode=None, sources=["upload", "clipboard"], height=300, elem_id="picture", buttons=[]
     )
-    ask["picture"].preprocess = _path_only  # decoding is ours, with our limits
+    ask["picture"].preprocess = path_only  # decoding is ours, with our limits
     ask["about"] = gr.HTML(look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), elem_id="about")
     gr.Examples(_samples(desk.models), inputs=ask["picture"], label="Samples", examples_per_page=8, cache_examples=False)
     with gr.Row():
@@ -62,6 +62,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
     with gr.Group(visible=False) as ask["masking"]:
         ask["editor"] = gr.ImageEditor(
             label="Paint what to fill",
+            show_label=False,
             type="pil",
             sources=[],
             transforms=[],
@@ -71,7 +72,10 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
             elem_id="mask",
             buttons=[],
         )
-        gr.HTML("<small>Nothing painted: the box in the centre is filled.</small>", padding=True)
+        for upload in (ask["picture"], ask["editor"]):
+            uploads_only(upload)
+        note = "<small>Paint over what is to be filled. Nothing painted: the box in the centre is filled.</small>"
+        gr.HTML(note, padding=True, elem_id="mask-note")
         ask["keep_known"] = gr.Checkbox(False, label="Copy the seen pixels from the picture")
     with gr.Row():
         ask["seed"] = gr.Number(0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed")
@@ -112,12 +116,7 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
         choices = desk.task_choices(model)
         return gr.update(choices=choices, value=choices[0][1] if choices else None)
 
-    ask["model"].change(of_model, ask["model"], ask["task"], **quick)
-
-
-def _path_only(payload: Any) -> str | None:
-    """The upload's path, undecoded; gradio has checked that it is an upload."""
-    return None if payload is None else payload.path
+    ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
 
 
 def _samples(models: tuple[str, ...]) -> list[list[str]]:
@@ -150,16 +149,14 @@ def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
         ui["gallery"] = gr.Gallery(label="All draws", columns=4, height="auto", object_fit="contain", format="png", elem_id="gallery")
         ui["scores"] = gr.HTML(elem_id="scores")
         with gr.Column(visible=False) as ui["spread"]:
-            ui["std"] = gr.Image(
-                label="Where the draws differ (standard deviation)", format="png", height=360, elem_id="std", buttons=["fullscreen"]
-            )
+            ui["std"] = gr.Image(label="Standard deviation of the draws", format="png", height=360, elem_id="std", buttons=["fullscreen"])
             gr.HTML(look.LEGEND)
         with gr.Row():
             ui["png"] = gr.DownloadButton("Download the PNG", elem_id="png")
             ui["json"] = gr.DownloadButton("Download its record (JSON)", elem_id="json")
         with gr.Accordion("All files", open=False, elem_id="all-files"):
             ui["files"] = gr.Files(show_label=False, interactive=False, elem_id="files")
-        ui["command"] = gr.Code(label="The same on the command line", language="shell", interactive=False, elem_id="command")
+        ui["command"] = gr.Code(label="On the command line", language="shell", interactive=False, elem_id="command")
     ui["last"] = gr.State(None)
     _restore_events(gr, desk, ask, ui)
     return ui
@@ -209,7 +206,8 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
 
     drawer = [ui["names"], *ui["pool"]]
     chosen = [ask["model"], ask["task"], ui["method"]]
-    ask["task"].change(methods_of, chosen, ui["method"], **quick).then(refill, chosen, drawer, **quick)
+    for trigger in (ask["task"].change, ask["model_changed"].then):
+        trigger(methods_of, chosen, ui["method"], **quick).then(refill, chosen, drawer, **quick)
     ui["method"].change(refill, chosen, drawer, **quick)
     ui["reset"].click(refill, chosen, drawer, **quick)
 
@@ -236,7 +234,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         api_visibility="private",
     ).then(lambda: (gr.update(interactive=True), gr.update(interactive=False)), None, [ui["run"], ui["cancel"]], **quick)
     ui["cancel"].click(typed(gr, partial(cancel, desk)), None, ui["status"], **quick)
-    ui["shown"].change(_shown, [ui["shown"], ui["last"]], [ui["slider"], ui["png"]], **quick)
+    ui["shown"].input(_shown, [ui["shown"], ui["last"]], [ui["slider"], ui["png"]], **quick)
 
 
 OUTPUTS = (
@@ -264,8 +262,8 @@ def _updates(gr: Any, news: Progress | Result | PaseoError) -> dict[str, Any]:
     if isinstance(news, Progress):
         preview = {} if news.preview is None else {"preview": gr.update(value=enlarged(news.preview), visible=True)}
         return {"status": look.bar(news)} | preview
-    shots = [(enlarged(row.image), row.name) for row in news.rows]
-    more = [(enlarged(news.before), "measurement")] + ([(enlarged(news.original), "original")] if news.original else [])
+    shots = [(str(row.shown), row.name) for row in news.rows]
+    more = [(str(news.before), "measurement")] + ([(str(news.original), "original")] if news.original else [])
     names = [row.name for row in news.rows]
     first = news.rows[0]
     deviation = news.deviation
@@ -273,14 +271,14 @@ def _updates(gr: Any, news: Progress | Result | PaseoError) -> dict[str, Any]:
         "status": look.finished(news),
         "preview": gr.update(visible=False),
         "result": gr.update(visible=True),
-        "slider": (enlarged(news.before), enlarged(first.image)),
+        "slider": (str(news.before), str(first.shown)),
         "shown": gr.update(
             choices=names + (["original"] if news.original else []), value=names[0], visible=len(names) > 1 or bool(news.original)
         ),
         "gallery": shots + more,
         "scores": look.scores([(row.name, row.scores) for row in news.rows], news.sigma_y),
         "spread": gr.update(visible=deviation is not None),
-        "std": enlarged(deviation) if deviation is not None else None,
+        "std": str(deviation) if deviation is not None else None,
         "png": gr.update(value=str(first.file), label=f"Download {first.file.name}"),
         "json": str(news.sidecar),
         "files": [str(f) for f in news.files],
@@ -295,8 +293,8 @@ def _shown(name: str | None, last: Result | None) -> tuple[Any, Any]:
 
     if last is None or name is None:
         return gr.skip(), gr.skip()
-    before = enlarged(last.before)
+    before = str(last.before)
     if name == "original":
-        return ((before, enlarged(last.original)) if last.original else gr.skip()), gr.skip()
+        return ((before, str(last.original)) if last.original else gr.skip()), gr.skip()
     row = next((r for r in last.rows if r.name == name), last.rows[0])
-    return (before, enlarged(row.image)), gr.update(value=str(row.file), label=f"Download {row.file.name}")
+    return (before, str(row.shown)), gr.update(value=str(row.file), label=f"Download {row.file.name}")

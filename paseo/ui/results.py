@@ -1,4 +1,8 @@
-"""Pictures, scores and files of a finished run, all from the files that were written: what is shown is what is downloaded."""
+"""Pictures, scores and files of a finished run, all from the files that were written: what is shown is what is downloaded.
+
+The page is given files, never pictures in memory: gradio would write the same picture again each time it is handed out,
+and a browser that is reading it meanwhile gets half of it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from torch import Tensor
 
 from paseo.commands.measuring import degradation_for, measured
 from paseo.files import read_json
-from paseo.images import read, to_pil, to_signed, to_unit
+from paseo.images import read, save_png, to_pil, to_signed, to_unit
 from paseo.metrics import lpips, psnr, ssim, weights_available
 from paseo.ui.form import Prepared
 
@@ -24,7 +28,7 @@ class Row:
 
     name: str
     file: Path
-    image: Image.Image
+    shown: Path  # the same, enlarged for the eye
     scores: dict[str, float]
 
 
@@ -32,10 +36,10 @@ class Row:
 class Result:
     """All that the page shows of a run."""
 
-    before: Image.Image  # the measurement at the result's size
+    before: Path  # the measurement at the result's size; like all that is shown, enlarged
     rows: list[Row]  # the draws, then their mean
-    deviation: Image.Image | None
-    original: Image.Image | None
+    deviation: Path | None
+    original: Path | None
     files: list[Path]  # restored PNGs first, the sidecar last
     nfe: int
     seconds: float
@@ -58,15 +62,16 @@ def collect(prepared: Prepared) -> Result:
     files = [job.folder / entry["file"] for entry in record["outputs"]]
     restored = [f for f in files if not f.name.endswith(("_std.png", "_measurement.png"))]
     names = [*(f"seed {s}" for s in plan.seeds), "mean"]  # there is a mean where there are several
-    rows = [_row(f, name, y, sharp, inner) for name, f in zip(names, restored, strict=False)]
+    shown = job.folder / "shown"
+    rows = [_row(f, name, y, sharp, inner, shown) for name, f in zip(names, restored, strict=False)]
     std = next((f for f in files if f.name.endswith("_std.png")), None)
     extra = [plan.mask] if plan.mask is not None else []
-    height, width = rows[0].image.height, rows[0].image.width
+    size = read(restored[0]).size
     return Result(
-        before=to_pil(to_unit(inner.lift(to_signed(y), (height, width)))[0].clamp(0, 1)),
+        before=_view(shown / "measurement.png", to_unit(inner.lift(to_signed(y), size))[0]),
         rows=rows,
-        deviation=to_pil(read(std).rgb) if std else None,
-        original=to_pil(sharp[0]) if sharp is not None else None,
+        deviation=_view(shown / "deviation.png", read(std).rgb) if std else None,
+        original=_view(shown / "original.png", sharp[0]) if sharp is not None else None,
         files=[*files, *extra, job.sidecar],
         nfe=record["nfe"],
         seconds=record["seconds"],
@@ -75,7 +80,11 @@ def collect(prepared: Prepared) -> Result:
     )
 
 
-def _row(file: Path, name: str, y: Tensor, sharp: Tensor | None, degradation: Any) -> Row:
+def _view(file: Path, x: Tensor) -> Path:
+    return save_png(file, enlarged(to_pil(x)))
+
+
+def _row(file: Path, name: str, y: Tensor, sharp: Tensor | None, degradation: Any, shown: Path) -> Row:
     x = read(file).rgb[None]
     scores: dict[str, float] = {}
     if sharp is not None:
@@ -83,7 +92,7 @@ def _row(file: Path, name: str, y: Tensor, sharp: Tensor | None, degradation: An
         if weights_available() and min(x.shape[-2:]) >= 64:  # the network halves its input five times
             scores["LPIPS"] = float(lpips(x, sharp))
     scores["consistency"] = measurement_error(x, y, degradation)
-    return Row(name, file, to_pil(x[0]), scores)
+    return Row(name, file, _view(shown / file.name, x[0]), scores)
 
 
 def measurement_error(x: Tensor, y: Tensor, degradation: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import tempfile
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput
-from paseo.ui.form import MAX_MEGABYTES
+from paseo.ui.form import MAX_MEGABYTES, MAX_PIXELS
 from paseo.ui.handlers import Desk
 
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_SHARE": "False", "GRADIO_MCP_SERVER": "False", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -20,13 +21,14 @@ QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_SHARE": "False", "GRADIO_M
 
 def serve(*, host: str, port: int, models: tuple[str, ...], share: bool = False, browser: bool = False) -> None:
     """Until interrupted."""
-    with running(host=host, port=port, models=models, share=share, browser=browser) as address:
-        print(f"PASEO is at {address} (Ctrl-C ends it)", flush=True)
-        try:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended politely either way: the temporary folder goes
+    try:
+        with running(host=host, port=port, models=models, share=share, browser=browser) as address:
+            print(f"PASEO is at {address} (Ctrl-C ends it)", flush=True)
             while True:
                 time.sleep(3600)
-        except KeyboardInterrupt:
-            print("Ended.")
+    except KeyboardInterrupt:
+        print("Ended.")
 
 
 @contextmanager
@@ -38,10 +40,12 @@ def running(
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": str(Path(folder) / "files")})  # before gradio is imported
         (Path(folder) / "files").mkdir()
         import gradio as gr
+        from PIL import Image
 
-        from paseo.ui.look import CSS
+        from paseo.ui.look import CSS, theme
         from paseo.ui.page import build
 
+        Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # for what gradio decodes itself: the layers of the mask
         desk = Desk(Path(folder) / "files", models)
         for name in models:
             desk.model(name)  # what is missing is said now
@@ -61,7 +65,7 @@ def running(
             ssr_mode=False,
             pwa=False,
             footer_links=[],
-            theme=gr.themes.Soft(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+            theme=theme(gr),
             css=CSS,
         )
         try:

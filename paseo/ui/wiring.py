@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paseo.errors import PaseoError
+from paseo.errors import BadInput, PaseoError
 from paseo.ui import look
 from paseo.ui.form import Form, painted
 from paseo.ui.handlers import Desk
@@ -31,6 +31,23 @@ def typed(gr: Any, handler: Any) -> Any:
 
     call.__annotations__["request"] = gr.Request
     return call
+
+
+def path_only(payload: Any) -> str | None:
+    """The upload's path, undecoded; gradio has checked that it is an upload."""
+    return None if payload is None else payload.path
+
+
+def uploads_only(component: Any) -> None:
+    """Gradio fetches what a visitor names by URL, which would make this machine ask others. Here a picture is uploaded."""
+    keep = component.async_move_resource_to_block_cache
+
+    async def local(place: Any) -> Any:
+        if "://" in str(place or ""):
+            raise BadInput("Pictures are uploaded here, not fetched from elsewhere.")
+        return await keep(place)
+
+    component.async_move_resource_to_block_cache = local
 
 
 def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from paseo.bench.pictures import load_pictures
 from paseo.bench.setup import Setup
-from paseo.bench.spaces import SPACES, Axis, read_axis, space_of
+from paseo.bench.spaces import SPACES, Axis, read_axis, read_grid, space_of
 from paseo.bench.tune import Tuning, tune, write_preset
 from paseo.errors import BadInput
 from paseo.presets import preset
@@ -53,6 +53,23 @@ def test_masked_axes_and_fixed_fields() -> None:
     assert "anchor" not in space_of("paseo", masks=False, fixed={"anchor": "fresh"})
     with pytest.raises(BadInput, match="Nothing is left"):
         space_of("ldps", masks=False, fixed={"guidance": 1.0, "eta": 0.0})
+
+
+def test_grids_are_products_within_the_bounds() -> None:
+    space = space_of("psld", masks=False)
+    points = read_grid(space, ["guidance=1,10", "eta=0.0,1.0"])
+    assert points == [{"guidance": g, "eta": e} for g in (1, 10) for e in (0.0, 1.0)]
+    for bad in ("guidance=1e9", "guidance=1:10", "nothing=1", "guidance"):
+        with pytest.raises(BadInput):
+            read_grid(space, [bad])
+
+
+def test_the_grid_is_tried_after_what_is_used_now(tmp_path: Path, tiny: Path, photos: Path) -> None:
+    grid = [{"relaxation": 0.2}, {"relaxation": 0.9}]
+    tuned = tune(tuning(tmp_path, tiny, photos, fixed={**FIXED, "cg_budget": 1}, grid=grid))
+    assert [entry["settings"]["relaxation"] for entry in tuned.history] == [1.0, 0.2, 0.9]
+    assert tuned.sampler.relaxation == min(tuned.history, key=lambda entry: entry["lpips"])["settings"]["relaxation"]
+    assert tuned.as_json()["history"] == list(tuned.history)
 
 
 def test_tuning_resumes_and_counts(tmp_path: Path, tiny: Path, photos: Path) -> None:
@@ -148,3 +165,17 @@ def test_command_line(tmp_path: Path, tiny: Path, photos: Path) -> None:
     assert json.loads((tmp_path / "p.json").read_text())["inpaint"]["paseo"]["settings"]["steps"] == 3
     assert json.loads((tmp_path / "r.json").read_text())["trials"] == 1
     assert "importance" in result.stdout
+
+
+def test_command_line_searches_only_what_it_is_told(tmp_path: Path, tiny: Path, photos: Path) -> None:
+    from paseo.cli import app
+
+    base = ["tune", "--task", "sr4", "--data", str(photos), "--part", "all", "--model", str(tiny), "--images", "1", "--method", "ldps"]
+    base += ["--set", "steps=3", "--study", str(tmp_path / "t.db"), "--json", str(tmp_path / "r.json")]
+    result = CliRunner().invoke(app, [*base, "--trials", "3", "--only", "guidance", "--grid", "guidance=0.5,50"])
+    assert result.exit_code == 0, result.output
+    history = json.loads((tmp_path / "r.json").read_text())["history"]
+    assert [set(entry["settings"]) for entry in history] == [{"guidance"}] * 3
+    assert [entry["settings"]["guidance"] for entry in history[1:]] == [0.5, 50]
+    wrong = CliRunner().invoke(app, [*base, "--trials", "1", "--only", "gluing"])
+    assert wrong.exit_code != 0

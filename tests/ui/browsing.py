@@ -1,4 +1,7 @@
-"""What a visitor of the page does, in words the tests use. Screenshots go to out/ui."""
+"""What a visitor of the page does, in words the tests use. Screenshots go to out/ui.
+
+PASEO_UI_TIMEOUT says how many seconds to wait for the page at most (240), for machines that do other things as well.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,20 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync"),
 ]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
-LONG = 240_000  # milliseconds: a busy machine
+LONG = 1000 * int(os.environ.get("PASEO_UI_TIMEOUT", "240"))  # milliseconds
+
+
+@dataclass(frozen=True)
+class Served:
+    """A page, and where its process may write, should not write, and must not call."""
+
+    address: str
+    temporary: Path
+    forbidden: tuple[Path, ...]  # its home and its working folder
+    calls: list[str]  # requests that the process sent to a proxy, which it was told to use for all but this machine
+
+    def litter(self) -> list[Path]:
+        return [p for folder in self.forbidden for p in folder.rglob("*") if p.is_file()]
 
 
 @dataclass
@@ -57,6 +73,24 @@ class Visit:
     def status(self, text: str, where: str = "#status") -> None:
         self.page.wait_for_selector(f"{where} >> text={text}", timeout=LONG)
 
+    def paint(self, dx: float, dy: float) -> None:
+        """A stroke across the middle of the mask's canvas."""
+        canvas = self.page.locator("#mask canvas").first
+        canvas.wait_for(timeout=LONG)
+        self.page.wait_for_timeout(1500)  # the editor lays its picture out
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        self.page.mouse.move(x - dx, y - dy)
+        self.page.mouse.down()
+        self.page.mouse.move(x + dx, y + dy, steps=10)
+        self.page.mouse.up()
+        self.page.wait_for_timeout(800)
+
+    def sources(self, selector: str) -> list[str]:
+        """File names of the pictures shown somewhere."""
+        return [str(s).rsplit("/", 1)[-1] for s in self.page.eval_on_selector_all(f"{selector} img", "all => all.map(i => i.src)")]
+
     def shot(self, name: str) -> None:
         SHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=str(SHOTS / f"{name}.png"), full_page=True)
@@ -76,4 +110,6 @@ class Visit:
 
 def command_line(*arguments: str | Path) -> None:
     """`paseo restore …`, as the page's users would type it."""
-    subprocess.run([sys.executable, "-m", "paseo", "restore", *map(str, arguments)], env=ENV, check=True, capture_output=True, timeout=300)
+    subprocess.run(
+        [sys.executable, "-m", "paseo", "restore", *map(str, arguments)], env=ENV, check=True, capture_output=True, timeout=LONG / 1000
+    )

@@ -4,34 +4,60 @@ from __future__ import annotations
 
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browsing import ENV, FLAGS, Visit
+from browsing import ENV, FLAGS, LONG, Served, Visit
+
+
+@contextmanager
+def recording_proxy() -> Iterator[tuple[str, list[str]]]:
+    """A proxy that refuses everything and remembers what it was asked for."""
+    asked: list[str] = []
+
+    class Refuse(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.rfile.readline().decode(errors="replace").strip())
+            self.wfile.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Refuse) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """`paseo ui`, tempted by its surroundings to share itself, to report, and to write elsewhere."""
     pytest.importorskip("gradio", reason="the page needs gradio: pip install 'paseo[ui]'")
-    temporary = tmp_path_factory.mktemp("server")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "paseo", "ui", "--port", "0"],
-        env={**ENV, "TMPDIR": str(temporary)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+/", line)
-        assert found, f"The page did not start: {line!r}"
-        yield found[0]
-    finally:
-        process.terminate()
-        process.wait(30)
+    temporary, home, cwd = (tmp_path_factory.mktemp(name) for name in ("temporary", "home", "cwd"))
+    with recording_proxy() as (proxy, calls):
+        env = {**ENV, "TMPDIR": str(temporary), "HOME": str(home), "GRADIO_SHARE": "True", "GRADIO_ANALYTICS_ENABLED": "True"}
+        env |= {name: proxy for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+        env |= {"no_proxy": "127.0.0.1,localhost", "NO_PROXY": "127.0.0.1,localhost"}
+        command = [sys.executable, "-m", "paseo", "ui", "--port", "0"]
+        process = subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+            assert found, f"The page did not start: {line!r}"
+            yield Served(found[0], temporary, (home, cwd), calls)
+        finally:
+            process.terminate()
+            process.wait(LONG / 1000)
+        assert list(temporary.iterdir()) == [], "the temporary folder outlived the page"
+
+
+@pytest.fixture(scope="session")
+def address(served: Served) -> str:
+    return served.address
 
 
 @pytest.fixture(scope="session")
@@ -41,27 +67,41 @@ def browser() -> Iterator[Any]:
     if chromium is None:
         pytest.skip("Chromium is not installed: apt-get install chromium")
     with playwright.sync_playwright() as driver:
-        yield (running := driver.chromium.launch(executable_path=chromium, args=FLAGS))
+        yield (running := driver.chromium.launch(executable_path=chromium, args=FLAGS, timeout=LONG))
         running.close()
 
 
-def _visit(browser: Any, address: str, **options: Any) -> Iterator[Visit]:
+@contextmanager
+def visiting(browser: Any, served: Served, **options: Any) -> Iterator[Visit]:
+    """A browser on the page. Afterwards: nothing was asked of any other host, and no script failed."""
     context = browser.new_context(accept_downloads=True, **options)
-    visit = Visit(context.new_page(), address)
+    context.set_default_timeout(LONG)
+    visit = Visit(context.new_page(), served.address)
     visit.page.on("request", lambda r: visit.requests.append(r.url))
     visit.page.on("pageerror", lambda e: visit.errors.append(str(e)))
-    yield visit.open()
-    context.close()
+    try:
+        yield visit.open()
+    finally:
+        context.close()
     assert visit.strangers == [], "the page asked somebody else"
+    assert served.calls == [], "the server asked somebody else"
     assert visit.errors == [], "a script of the page failed"
 
 
 @pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Visit]:
-    """A desktop browser on the page. Afterwards: nothing was asked of any other host."""
-    yield from _visit(browser, address, viewport={"width": 1280, "height": 1000})
+def visit(browser: Any, served: Served) -> Iterator[Visit]:
+    with visiting(browser, served, viewport={"width": 1280, "height": 1000}) as one:
+        yield one
 
 
 @pytest.fixture
-def phone(browser: Any, address: str) -> Iterator[Visit]:
-    yield from _visit(browser, address, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+def another(browser: Any, served: Served) -> Iterator[Visit]:
+    """A second visitor at the same time."""
+    with visiting(browser, served, viewport={"width": 1280, "height": 1000}) as two:
+        yield two
+
+
+@pytest.fixture
+def phone(browser: Any, served: Served) -> Iterator[Visit]:
+    with visiting(browser, served, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True) as small:
+        yield small

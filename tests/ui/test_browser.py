@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 import urllib.error
 import urllib.request
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from browsing import LONG, ROOT, SAMPLES, Visit, command_line
+from browsing import LONG, ROOT, SAMPLES, Served, Visit, command_line
+from conftest import visiting
 from PIL import Image
+
+from paseo.ui.form import MAX_MEGABYTES
 
 pytestmark = pytest.mark.ui
 
@@ -98,18 +103,7 @@ def test_cancel_ends_the_run_and_the_next_one_works(visit: Visit) -> None:
 def test_a_painted_mask_is_filled_as_on_the_command_line(visit: Visit, tmp_path: Path) -> None:
     visit.upload(FACE, "128×128")
     visit.choose("#task", "Centre inpainting")
-    canvas = visit.page.locator("#mask canvas").first
-    canvas.wait_for(timeout=LONG)
-    visit.page.wait_for_timeout(1500)  # the editor lays its picture out
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    assert box is not None
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    visit.page.mouse.move(x - 50, y)
-    visit.page.mouse.down()
-    visit.page.mouse.move(x + 50, y + 10, steps=10)
-    visit.page.mouse.up()
-    visit.page.wait_for_timeout(800)
+    visit.paint(50, 5)
     run(visit)
     visit.status("Done")
     visit.shot("mask")
@@ -150,7 +144,11 @@ def test_methods_side_by_side(visit: Visit) -> None:
     table = visit.page.inner_text("#compare-scores")
     assert all(word in table for word in ("PASEO", "FlowDPS", "NFE", "seconds"))
     visit.page.wait_for_selector("#compare-slider img", timeout=LONG)
+    visit.page.wait_for_timeout(1000)  # pictures load
     visit.shot("compare")
+    visit.choose("#right", "original")
+    visit.page.wait_for_selector("#compare-slider img[src$='original.png']", timeout=LONG)
+    assert visit.sources("#compare-slider")[0] == f"{FACE.stem}.png"  # PASEO's, still on the left
 
 
 def test_what_cannot_be_used_is_said(visit: Visit, tmp_path: Path) -> None:
@@ -167,9 +165,18 @@ def test_what_cannot_be_used_is_said(visit: Visit, tmp_path: Path) -> None:
     visit.page.click("#run")
     visit.status("larger than the limit")
     visit.shot("refused")
+    visit.page.set_input_files("#picture input[type=file]", str(heavy(tmp_path / "heavy.png")))
+    visit.page.wait_for_selector("text=exceeded maximum allowed size", timeout=LONG)
+    visit.shot("too-heavy")
     visit.upload(FACE, "128×128")
     run(visit, steps=2)
     visit.status("at least 3 time points")
+
+
+def heavy(path: Path) -> Path:
+    """More bytes than may be uploaded."""
+    path.write_bytes(FACE.read_bytes() + bytes((MAX_MEGABYTES << 20) + 1))
+    return path
 
 
 def bomb(path: Path) -> Path:
@@ -187,21 +194,76 @@ def bomb(path: Path) -> Path:
 
 def test_a_phone_needs_no_sideways_scrolling(phone: Visit) -> None:
     phone.upload(FACE, "128×128")
+    phone.choose("#task", "Centre inpainting")
+    phone.paint(30, 30)
     run(phone, steps=5, draws=2)
     phone.status("Done")
     phone.page.wait_for_selector("#slider img", timeout=LONG)
+    phone.page.wait_for_timeout(1000)  # pictures load
     phone.shot("phone")
+    assert "--mask mask.png" in phone.page.inner_text("#command .cm-content")
     wide = "[...document.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > 391).map(e => e.id || e.className)"
     assert phone.page.evaluate("document.scrollingElement.scrollWidth") <= 390, phone.page.evaluate(wide)
-    for control in ("#run", "#way", "#task", "#slider", "#png"):
+    for control in ("#run", "#way", "#task", "#mask", "#slider", "#scores table", "#std", "#png"):
         box = phone.page.locator(control).first.bounding_box()
         assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390.5, control
 
 
+def test_one_run_at_a_time_the_next_visitor_waits(visit: Visit, another: Visit) -> None:
+    for each in (visit, another):
+        each.upload(FACE, "128×128")
+    run(visit, steps=300)
+    visit.page.wait_for_function("/step \\d+ of 298/.test(document.querySelector('#status').innerText)", timeout=LONG)
+    run(another, steps=4)
+    another.status("Waiting for a free place")
+    another.page.wait_for_timeout(3000)
+    another.status("Waiting for a free place")
+    another.shot("waiting")
+    visit.page.click("#cancel")
+    another.status("Done: 1 draw, 5 denoiser calls each")
+    visit.status("Cancelled.")
+
+
+def test_nothing_is_written_elsewhere_and_what_a_visitor_made_goes_with_him(browser: Any, served: Served) -> None:
+    with visiting(browser, served) as passing:
+        passing.upload(FACE, "128×128")
+        run(passing, steps=4)
+        passing.status("Done")
+        name = passing.page.get_attribute("#slider img", "src").split("/files/")[1].split("/")[0]
+        (folder,) = served.temporary.glob(f"paseo-ui-*/files/{name}")
+        assert (folder / f"{FACE.stem}.png").is_file()
+    assert served.litter() == []
+    assert [p.name[:9] for p in served.temporary.iterdir()] == ["paseo-ui-"]
+    deadline = time.monotonic() + LONG / 1000
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize(
-    "path", ["/etc/hostname", str(ROOT / "pyproject.toml"), str(ROOT / "paseo" / "cli.py"), "../../../../etc/hostname"]
+    "path", ["/etc/hostname", str(FACE), "../../../../etc/hostname", "http://198.51.100.1/x.png", "https://example.com/x.png"]
+)
+def test_a_forged_upload_is_refused(served: Served, path: str) -> None:
+    """The request of a picture that was never uploaded: a file of the host, or one that the server should fetch."""
+    with urllib.request.urlopen(f"{served.address}config", timeout=30) as reply:
+        config = json.load(reply)
+    picture = next(c["id"] for c in config["components"] if c["props"].get("elem_id") == "picture")
+    handler = next(d["id"] for d in config["dependencies"] if [picture, "change"] in d["targets"])
+    data = [{"path": path, "meta": {"_type": "gradio.FileData"}}, "show", True, "faces-128"]
+    body = json.dumps({"fn_index": handler, "data": data, "session_hash": "forged"}).encode()
+    request = urllib.request.Request(f"{served.address}gradio_api/run/predict", body, {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert refused.value.code == 500
+    assert b"hostname" not in refused.value.read()
+    assert served.calls == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/hostname", "/proc/self/environ", str(ROOT / "pyproject.toml"), str(ROOT / "paseo" / "cli.py"), "../../../../etc/hostname"],
 )
 def test_files_of_the_host_cannot_be_had(address: str, path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:

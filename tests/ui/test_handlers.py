@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import threading
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from paseo.errors import BadInput, Cancelled
 from paseo.samplers import METHODS, PASEO
+from paseo.ui import handlers
 from paseo.ui.fields import KINDS, fields_of, most
 from paseo.ui.form import MAX_PIXELS, OWN, SHOW, Form, command_line, painted, prepare, readable, safe_name
 from paseo.ui.handlers import Desk
 from paseo.ui.look import bar, note
 from paseo.ui.results import Result
+from paseo.ui.wiring import uploads_only
 from paseo.ui.work import Progress
 
 SAMPLE = Path(__file__).parents[2] / "paseo" / "models" / "faces-128" / "samples" / "2000001.jpg"
@@ -116,6 +121,76 @@ def test_uploads_are_limited_and_named_without_their_folder(tmp_path: Path) -> N
     assert str(tmp_path) not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("mode", "suffix", "options"),
+    [
+        ("P", "png", {}),
+        ("P", "png", {"transparency": 3}),
+        ("P", "gif", {}),
+        ("I;16", "png", {}),
+        ("CMYK", "jpg", {}),
+        ("RGBA", "png", {}),
+        ("LA", "png", {}),
+        ("L", "webp", {}),
+        ("1", "png", {}),
+    ],
+    ids=lambda value: str(value),
+)
+def test_odd_modes_are_restored(desk: Desk, tmp_path: Path, mode: str, suffix: str, options: dict[str, int]) -> None:
+    source = tmp_path / f"odd.{suffix}"
+    face = Image.open(SAMPLE).resize((48, 40))
+    if mode == "I;16":
+        Image.fromarray(np.asarray(face.convert("L")).astype(np.uint16) * 257).save(source)
+    else:
+        face.convert(mode).save(source, **options)
+    *_, result = desk.restore(Form(str(source), settings=("steps=3",)), "odd")
+    assert isinstance(result, Result), result
+    assert Image.open(result.rows[0].file).size == (128, 128)
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+def test_truncated_uploads_are_refused(desk: Desk, tmp_path: Path, keep: float) -> None:
+    whole, cut = tmp_path / "whole.png", tmp_path / "cut.png"
+    Image.open(SAMPLE).save(whole)
+    cut.write_bytes(whole.read_bytes()[: round(whole.stat().st_size * keep)])
+    before = set(desk.root.iterdir())
+    *_, refused = desk.restore(Form(str(cut)), "cut")
+    assert isinstance(refused, BadInput)
+    assert "cut.png is damaged or cut short" in str(refused)
+    assert set(desk.root.iterdir()) == before  # nothing is left behind
+
+
+def test_results_go_with_their_visitor_and_old_ones_before(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "KEPT_RUNS", 2)
+    folders = []
+    for _ in range(3):
+        *_, result = desk.restore(Form(str(SAMPLE), settings=("steps=3",)), "five")
+        assert isinstance(result, Result)
+        folders.append(result.sidecar.parent)
+    assert [f.exists() for f in folders] == [False, True, True]
+    desk.leave("five")
+    assert not any(f.exists() for f in folders)
+
+
+def test_a_model_without_operators_is_said_at_once(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(SAMPLE.parents[1], bare, ignore=shutil.ignore_patterns("operators", "samples"))
+    with pytest.raises(BadInput, match="has no operators"):
+        Desk(tmp_path, (str(bare),)).model(str(bare))
+
+
+def test_pictures_are_not_fetched_for_a_visitor() -> None:
+    class Component:
+        async def async_move_resource_to_block_cache(self, place: str) -> str:
+            return place
+
+    component = Component()
+    uploads_only(component)
+    assert asyncio.run(component.async_move_resource_to_block_cache("/some/upload.png")) == "/some/upload.png"
+    with pytest.raises(BadInput, match="not fetched"):
+        asyncio.run(component.async_move_resource_to_block_cache("https://example.com/a.png"))
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a b;$(x).png", "…", "x" * 300 + ".png", ".hidden.jpg"])
 def test_names_of_uploads_are_harmless(name: str) -> None:
     safe = safe_name(name)
@@ -148,7 +223,7 @@ def test_comparing_needs_two_methods_and_keeps_to_its_budget(desk: Desk) -> None
     assert set(found) == {"paseo", "flow-dps"}
     assert all(r.nfe <= 5 for r in found.values())
     one, two = found.values()
-    assert one.before.tobytes() == two.before.tobytes()  # the same measurement
+    assert one.before.read_bytes() == two.before.read_bytes()  # the same measurement
 
 
 def test_messages_cannot_carry_markup() -> None:
