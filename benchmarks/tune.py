@@ -1,0 +1,120 @@
+"""The settings kept for the embedded model: every method on every task, the same images and number of trials for each.
+
+    python benchmarks/tune.py --data FACES --out runs/tune --trials 8               computes, one JSON file per method and task
+    python benchmarks/tune.py --data FACES --out runs/tune --shard 0/2              half of it, for a second process
+    python benchmarks/tune.py --out runs/tune --collect paseo/models/faces-128      puts presets.json and search.json there
+
+Each method searches its step size, or the pair its authors tune, by LPIPS on validation faces; the other fields keep the
+values of PASEO's paper. The first trial is the default, then comes the grid below, then Optuna's choices. PASEO runs at 53
+denoiser calls, every other method at 79 at most. What is done is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from paseo.bench.pictures import load_pictures
+from paseo.bench.setup import Setup, sampler_for
+from paseo.bench.spaces import read_grid, space_of
+from paseo.bench.tune import Tuning, tune
+from paseo.errors import BadInput
+from paseo.files import read_json, write_json
+
+TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
+GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and what is tried first
+    "paseo": ("inner_steps=", "cg_budget=", "relaxation=", "damping=", "operator_noise=", "anchor=", "eta=", "weight="),
+    "paseo-dagger": ("inner_steps=", "cg_budget=", "relaxation=", "damping=", "operator_noise=", "eta=", "weight="),
+    "ding": ("observation_noise=0.003,0.03,0.1,0.3,0.6,1.0",),
+    "silo": ("scale=2.0,8.0,32.0", "shift=0.125,1.0"),
+    "red-diff": ("lr=0.05,0.1,0.2,0.4,0.8,3.2",),
+    "pnp-flow": ("lr=0.05,0.4,0.8,1.5,5.0,10.0",),
+    "ldps": ("guidance=0.3,1.0,3.0,30.0,60.0,100.0",),
+    "psld": ("guidance=1.0,3.0,30.0", "gluing=0.1,1.0"),
+    "gml-dps": ("guidance=1.0,3.0,30.0", "goodness=0.1,1.0"),
+    "flow-dps": ("step_size=0.3,1.0,3.0,30.0,60.0,100.0",),
+    "daps": ("step_size=3e-7,1e-6,1e-5,1e-4,3e-4,1e-3",),
+    "flow-chef": ("step_size=0.23,0.9,1.8,3.6,14.4,57.6",),
+    "resample": ("lr_latent=0.001,0.002,0.01,0.02,0.05,0.1",),
+}
+BUDGETS = {"paseo": 53, "paseo-dagger": 53}
+OTHERS = 79
+MARKED = {"paseo-dagger": ("paseo", {"anchor": "fresh"})}
+
+
+def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
+    """The search of one method on one task."""
+    method, fixed = MARKED.get(label, (label, {}))
+    setup, budget = Setup("faces-128", task), BUDGETS.get(label, OTHERS)
+    axes = space_of(method, masks=setup.task.masks, fixed=fixed)
+    searched = {text.partition("=")[0] for text in GRIDS[label]}
+    base = sampler_for("faces-128", task, method, fixed)
+    values: dict[str, Any] = {**fixed, **{name: getattr(base, name) for name in axes if name not in searched}}
+    grid = read_grid(axes, [text for text in GRIDS[label] if not text.endswith("=")])
+    pictures = load_pictures(o.data, "validation", 0, o.images + o.final, 128)
+    return Tuning(
+        setup,
+        method,
+        pictures[: o.images],
+        o.out / "tune.db",
+        o.trials,
+        fixed=values,
+        preset_name=label,
+        budget=budget,
+        batch=o.batch,
+        final_pictures=pictures[o.images :],
+        grid=grid,
+    )
+
+
+def compute(o: argparse.Namespace) -> None:
+    """This process's share of the searches, the cheap methods first."""
+    index, count = map(int, o.shard.split("/"))
+    cells = [(label, task) for label in o.methods.split(",") for task in o.tasks.split(",")]
+    for label, task in cells[index::count]:
+        file = o.out / f"{task}-{label}.json"
+        if file.is_file() and read_json(file)["trials"] >= o.trials:
+            continue
+        try:
+            tuned = tune(tuning_of(label, task, o), lambda text, at=f"{task} {label}": print(at, text, flush=True))
+        except BadInput as error:
+            print(f"{task} {label}: {error}", flush=True)
+            continue
+        write_json(file, tuned.as_json())
+        print(f"{task} {label}: {tuned.score}", flush=True)
+
+
+def collect(o: argparse.Namespace) -> None:
+    """presets.json (settings and score) and search.json (every trial) of what is there."""
+    presets, searches = read_json(o.collect / "presets.json") if (o.collect / "presets.json").is_file() else {}, {}
+    for task in TASKS:
+        for label in GRIDS:
+            file = o.out / f"{task}-{label}.json"
+            if not file.is_file():
+                continue
+            found = read_json(file)
+            presets.setdefault(task, {})[label] = {key: found[key] for key in ("class", "settings", "score", "source")}
+            searches.setdefault(task, {})[label] = {key: found[key] for key in ("trials", "pruned", "images", "history")}
+    write_json(o.collect / "presets.json", presets)
+    write_json(o.collect / "search.json", searches)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of faces; its validation part is taken")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the searches")
+    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--methods", default=",".join(GRIDS))
+    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--images", type=int, default=4)
+    parser.add_argument("--final", type=int, default=0, help="further images on which the three best trials are compared")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--shard", default="0/1")
+    parser.add_argument("--collect", type=Path, help="model folder to put the results into")
+    o = parser.parse_args()
+    collect(o) if o.collect else compute(o)
+
+
+if __name__ == "__main__":
+    main()
