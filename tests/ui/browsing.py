@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,23 @@ class Visit:
     def strangers(self) -> list[str]:
         """Requests to anything but the page's own server."""
         return [u for u in self.requests if not u.startswith((self.address, "data:", "blob:", "ws://127.0.0.1"))]
+
+
+@contextmanager
+def visiting(browser: Any, served: Served, **options: Any) -> Iterator[Visit]:
+    """A browser on the page. Afterwards: nothing was asked of any other host, and no script failed."""
+    context = browser.new_context(accept_downloads=True, **options)
+    context.set_default_timeout(LONG)
+    visit = Visit(context.new_page(), served.address)
+    visit.page.on("request", lambda r: visit.requests.append(r.url))
+    visit.page.on("pageerror", lambda e: visit.errors.append(str(e)))
+    try:
+        yield visit.open()
+    finally:
+        context.close()
+    assert visit.strangers == [], "the page asked somebody else"
+    assert served.calls == [], "the server asked somebody else"
+    assert visit.errors == [], "a script of the page failed"
 
 
 def command_line(*arguments: str | Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browsing import ENV, FLAGS, LONG, Served, Visit
+from browsing import ENV, FLAGS, LONG, Served, Visit, visiting
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     temporary, home, cwd = (tmp_path_factory.mktemp(name) for name in ("temporary", "home", "cwd"))
     with recording_proxy() as (proxy, calls):
         env = {**ENV, "TMPDIR": str(temporary), "HOME": str(home), "GRADIO_SHARE": "True", "GRADIO_ANALYTICS_ENABLED": "True"}
-        env |= {name: proxy for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+        env |= dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), proxy)
         env |= {"no_proxy": "127.0.0.1,localhost", "NO_PROXY": "127.0.0.1,localhost"}
         command = [sys.executable, "-m", "paseo", "ui", "--port", "0"]
         process = subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.PIPE, text=True)
@@ -69,23 +69,6 @@ def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
         yield (running := driver.chromium.launch(executable_path=chromium, args=FLAGS, timeout=LONG))
         running.close()
-
-
-@contextmanager
-def visiting(browser: Any, served: Served, **options: Any) -> Iterator[Visit]:
-    """A browser on the page. Afterwards: nothing was asked of any other host, and no script failed."""
-    context = browser.new_context(accept_downloads=True, **options)
-    context.set_default_timeout(LONG)
-    visit = Visit(context.new_page(), served.address)
-    visit.page.on("request", lambda r: visit.requests.append(r.url))
-    visit.page.on("pageerror", lambda e: visit.errors.append(str(e)))
-    try:
-        yield visit.open()
-    finally:
-        context.close()
-    assert visit.strangers == [], "the page asked somebody else"
-    assert served.calls == [], "the server asked somebody else"
-    assert visit.errors == [], "a script of the page failed"
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browsing import LONG, ROOT, SAMPLES, Served, Visit, command_line
-from conftest import visiting
+from browsing import LONG, ROOT, SAMPLES, Served, Visit, command_line, visiting
 from PIL import Image
 
 from paseo.ui.form import MAX_MEGABYTES
