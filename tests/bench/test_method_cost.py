@@ -73,3 +73,17 @@ def test_kept_bytes_are_those_of_the_saved_tensors() -> None:
         del y
         gc.collect()
         assert kept.now == 0
+
+
+def test_command_compares_methods(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from paseo.cli import app
+
+    file = tmp_path / "cost.json"
+    arguments = ["bench", "cost", "--arch", "embedded", "--methods", "paseo, ldps", "--steps", "1", "--side", "32", "--json", str(file)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    rows = {row["method"]: row for row in json.loads(file.read_text())["rows"]}
+    assert rows["paseo"]["graph_bytes"] == 0 < rows["ldps"]["graph_bytes"]
+    assert CliRunner().invoke(app, [*arguments[:5], "nothing", *arguments[6:]]).exit_code != 0
