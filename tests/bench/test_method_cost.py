@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import gc
 import json
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from paseo.bench.method_cost import KeptForBackward, MethodCosts, measure_methods
+from paseo.bench.method_rigs import GENTLE
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
 from paseo.operators.net import OperatorNet
 from paseo.priors.embedded import EmbeddedPrior
 from paseo.priors.net import FlowUNet
 from paseo.samplers import METHODS
-
-GENTLE = {  # random networks: steps that leave the latent finite
-    "silo": {"scale": 0.1},
-    "resample": {"guidance": 1e-4},
-    "psld": {"guidance": 0.1, "gluing": 0.01},
-    "gml-dps": {"guidance": 0.1, "goodness": 0.01},
-    "ldps": {"guidance": 0.1},
-    "daps": {"step_size": 1e-8, "mcmc_steps": 1},
-    "red-diff": {"lr": 0.01},
-    "flow-dps": {"step_size": 0.01, "inner_steps": 1},
-    "flow-chef": {"step_size": 0.01, "inner_steps": 1},
-    "pnp-flow": {"lr": 1e-4},
-}
 
 
 @pytest.fixture(scope="module")
