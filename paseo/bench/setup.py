@@ -135,7 +135,8 @@ def sampler_for(model: str, task: str, method: str, settings: dict[str, Any] | N
         sampler = preset(model, task, preset_name or method).sampler
     except BadInput as error:
         if preset_name not in (None, method):
-            raise BadInput(f"{error} Choose some with `paseo tune --task {task} --method {method} --label {preset_name}`.") from None
+            fresh = " --set anchor=fresh" if preset_name == "paseo-dagger" else ""
+            raise BadInput(f"{error} Choose some with `paseo tune --task {task} --method {method} --label {preset_name}{fresh}`.") from None
         sampler = entry.default
     if not isinstance(sampler, entry.cls):
         raise BadInput(f"The preset {preset_name or method!r} of {model} and {task} is a {type(sampler).__name__}, not {entry.title}.")
