@@ -6,6 +6,7 @@
 #   make bench       all methods on all tasks; DATA=FOLDER names the faces, without it the samples are taken
 #   make test-ui     the page in Chromium; screenshots in out/ui
 #   make docs        the documentation as HTML make examples    every example of the documentation
+#   make figures     the documentation's pictures and tables that the embedded model's weights decide
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -17,7 +18,7 @@ JOBS   ?= 2
 # One torch thread per test process: $(JOBS) processes on as many cores, and sums that do not depend on the thread count.
 TEST_ENV := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help demo test test-slow test-ui examples lint format bench bench-speed docs clean
+.PHONY: help demo test test-slow test-ui examples figures lint format bench bench-speed docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,9 +39,17 @@ test-ui: $(VENV)/.stamp-ui
 	  $$(test "$$(id -u)" = 0 || echo sudo) apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	$(TEST_ENV) OUT=$(abspath $(OUT)) $(BIN)/python -m pytest tests/ui -m ui
 
+# The last one needs weights and data of others; `make test` runs it with random weights.
 examples: $(VENV)/.stamp
 	@set -e; for file in $(filter-out examples/train_taesd_operator.py,$(wildcard examples/*.py)); do echo "== $$file"; \
 	  $(TEST_ENV) $(BIN)/python $$file --out $(OUT)/examples/$$(basename $$file .py); done
+	@if [ -n "$$PASEO_TAESD_DIR" ] && [ -n "$$PASEO_FACES" ]; then $(TEST_ENV) $(BIN)/python examples/train_taesd_operator.py \
+	  --data "$$PASEO_FACES" --out $(OUT)/examples/train_taesd_operator --steps 150 --limit 96; fi
+
+figures: $(VENV)/.stamp
+	@set -e; for name in quickstart settings uncertainty; do $(TEST_ENV) $(BIN)/python examples/$$name.py --out docs/images; done
+	$(TEST_ENV) $(BIN)/paseo demo --out $(OUT)/demo
+	$(BIN)/python -c "from PIL import Image; Image.open('$(OUT)/demo/demo.png').convert('RGB').save('docs/images/demo.jpg', quality=90)"
 
 lint: $(VENV)/.stamp
 	$(BIN)/ruff check .

@@ -53,7 +53,7 @@ def train_and_check(
         batch_size=batch_size,
         measurements=measurements,
         warmup=min(100, steps // 4),
-        ema=min(0.999, 1 - 10 / steps),  # an average over the last tenth of a short run
+        ema=max(0.0, min(0.999, 1 - 10 / steps)),  # an average over the last tenth of a short run
         validate_every=max(steps // 4, 1),
         quiet=quiet,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import runpy
 from pathlib import Path
 from types import ModuleType
 
@@ -11,7 +13,7 @@ import torch
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = {"train_taesd_operator"}  # tests/codecs; it needs weights
+SAMPLES = ROOT / "paseo" / "models" / "faces-128" / "samples"
 
 
 def example(name: str) -> ModuleType:
@@ -56,10 +58,9 @@ def test_stable_diffusion_without_weights(tmp_path: Path) -> None:
 
 
 def test_any_number_of_workers_gives_the_same_files(tmp_path: Path) -> None:
-    samples = ROOT / "paseo" / "models" / "faces-128" / "samples"
     few = tmp_path / "few"
     few.mkdir()
-    for path in sorted(samples.iterdir())[:2]:
+    for path in sorted(SAMPLES.iterdir())[:2]:
         (few / path.name).write_bytes(path.read_bytes())
     main = example("cluster").main
     for worker in range(2):
@@ -71,7 +72,52 @@ def test_any_number_of_workers_gives_the_same_files(tmp_path: Path) -> None:
     assert all((tmp_path / "one" / n).read_bytes() == (tmp_path / "two" / n).read_bytes() for n in names)
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "examples").glob("*.py")))
+def test_settings_change_the_picture_and_give_a_table(tmp_path: Path) -> None:
+    module = example("settings")
+    rows = module.main(tmp_path, steps=3)
+    assert [row["setting"][0] for row in rows] == list(module.VALUES)
+    assert len({row["base"].split(":")[1] for row in rows}) == 1  # one run
+    table = (tmp_path / "settings.md").read_text(encoding="utf-8").splitlines()
+    assert [line.count("|") for line in table] == [5] * (2 + len(rows))
+    assert Image.open(tmp_path / "settings.png").height > 5 * 128
+
+
+def test_uncertainty_compares_spread_and_error(tmp_path: Path) -> None:
+    module = example("uncertainty")
+    scores = module.main(tmp_path, draws=2, steps=3)
+    assert tuple(scores) == module.TASKS
+    assert (tmp_path / "uncertainty.md").read_text(encoding="utf-8").count("\n") == 2 + len(scores)
+    std = torch.rand(1, 64, 64, generator=torch.Generator().manual_seed(0))
+    same = module.compared(std, std * (1 + 1 / 8) ** 0.5, 8)  # as wrong as the draws differ
+    assert abs(same["ratio"] - 1) < 1e-6
+    assert abs(same["rank correlation"] - 1) < 1e-6
+
+
+def test_an_operator_in_the_latent_space_of_stable_diffusion(tmp_path: Path) -> None:
+    """With random weights in the files' real layout; tests/codecs trains with the real ones."""
+    from safetensors.torch import save_file
+
+    originals = runpy.run_path(str(ROOT / "tests" / "codecs" / "test_tiny.py"))
+    for part in ("encoder", "decoder"):
+        save_file(originals[f"original_{part}"](4).state_dict(), tmp_path / f"taesd_{part}.safetensors")
+    module = example("train_taesd_operator")
+    budget = {"steps": 2, "batch_size": 2, "size": 32, "images": 1, "quiet": True, "limit": 4}
+    check = module.train_and_check(tmp_path, SAMPLES, tmp_path / "run", codec="taesd", **budget)
+    assert (tmp_path / "run" / "operator" / "config.json").is_file()
+    assert check.rows[0].mean.value_error > 0
+
+
+NAMES = sorted(p.stem for p in (ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_no_example_is_left_out(name: str) -> None:
-    source = Path(__file__).read_text(encoding="utf-8")
-    assert name in ELSEWHERE or f'example("{name}")' in source
+    assert f'example("{name}")' in Path(__file__).read_text(encoding="utf-8")
+
+
+def test_make_examples_runs_them_all() -> None:
+    """All but the one that needs weights and data of others, which runs where these are named."""
+    rule = re.search(r"^examples:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert rule is not None
+    assert "$(wildcard examples/*.py)" in rule[1]
+    assert re.findall(r"examples/(\w+)\.py", rule[1].replace("PASEO_TAESD_DIR", "")).count("train_taesd_operator") >= 1

@@ -1,0 +1,126 @@
+"""What README and documentation show exists: commands and their options, files, symbols, and the algorithm's lines."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from paseo.cli import app
+from paseo.degrade import tasks
+from paseo.samplers import METHODS, PASEO
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TEXTS = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in PAGES}
+FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.S | re.M)
+GROUPS = {"bench", "train"}  # verbs with verbs of their own
+
+
+def commands(text: str, program: str) -> list[list[str]]:
+    """Calls of a program in fenced blocks and in `inline code`, as words; what follows # and what joins commands is left out."""
+    code = [*FENCE.findall(text), *re.findall(r"`([^`\n]+)`", FENCE.sub("", text))]
+    lines = re.sub(r"\\\n\s*", " ", "\n".join(code)).splitlines()
+    quoted = [inner for line in lines for inner in re.findall(r'--wrap "([^"]+)"', line)]
+    calls = [part for line in lines + quoted for part in re.split(r"\s[&|;]+\s|\s#\s", line)]
+    starts = re.compile(rf"^(?:torchrun .*?-m |python -m )?{program}(?= )")
+    return [shlex.split(starts.sub("", call)) for call in calls if starts.match(call.strip())]
+
+
+SHOWN = [pytest.param(words, id=f"{page}: {' '.join(words)[:60]}") for page, text in TEXTS.items() for words in commands(text, "paseo")]
+SCRIPTS = [pytest.param(words, id=f"{page}: {' '.join(words)[:60]}") for page, text in TEXTS.items() for words in commands(text, "python")]
+
+
+@cache
+def options(verb: tuple[str, ...]) -> frozenset[str]:
+    """All options of a verb, from its help."""
+    result = CliRunner().invoke(app, [*verb, "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+    assert result.exit_code == 0, f"There is no verb {' '.join(verb)}"
+    return frozenset(re.findall(r"(?<![\w-])--?[a-z][\w-]*", result.output))
+
+
+def test_commands_are_found() -> None:
+    assert commands("`paseo ui`\n```\npaseo a -b  # c\ntorchrun -n 2 -m paseo d & paseo e\n```", "paseo") == [
+        ["a", "-b"],
+        ["d"],
+        ["e"],
+        ["ui"],
+    ]
+    assert len(SHOWN) > 30
+
+
+@pytest.mark.parametrize("words", SHOWN)
+def test_a_command_that_is_shown_can_be_typed(words: list[str]) -> None:
+    if words[0].startswith("-"):  # of the program itself
+        assert words[0] in options(())
+        return
+    verb = tuple(words[: 2 if words[0] in GROUPS and len(words) > 1 else 1])
+    given = [w for w in words[len(verb) :] if w.startswith("-") and w != "-"]
+    assert set(given) <= options(verb), f"paseo {' '.join(verb)} does not know {set(given) - options(verb)}"
+    values = dict(zip(words, words[1:], strict=False))
+    known = {t.name for t in tasks()}
+    assert values.get("--task", "sr4") in known or ":" in values["--task"] or values["--task"].isupper()
+    assert values.get("--method", "paseo") in METHODS or values["--method"].isupper()
+    if verb == ("restore",):
+        fields = {v.split("=")[0] for w, v in zip(words, words[1:], strict=False) if w == "--set"}
+        assert fields <= set(PASEO.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("words", SCRIPTS)
+def test_a_script_that_is_shown_is_there(words: list[str]) -> None:
+    if words[0] == "-m":
+        return
+    script = ROOT / words[0]
+    source = script.read_text(encoding="utf-8")
+    assert all(f'"{w}"' in source for w in words[1:] if w.startswith("--"))
+
+
+@pytest.mark.parametrize(("page", "text"), TEXTS.items(), ids=TEXTS)
+def test_files_that_are_named_exist(page: str, text: str) -> None:
+    folder = (ROOT / page).parent
+    linked = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", FENCE.sub("", text))
+    included = re.findall(r"^```\{(?:literalinclude|include|beside)\} (\S+)", text, re.M)
+    missing = [target for target in linked + included if not (folder / target).exists()]
+    named = re.findall(r"`((?:examples|paseo|docs|benchmarks)/[\w./-]+)`", text)
+    missing += [target for target in named if not (ROOT / target).exists()]
+    assert missing == []
+
+
+def test_the_notation_names_files_that_hold_its_names() -> None:
+    rows = re.findall(r"^\|[^|]+\|([^|]+)\|[^|]+\|\s*`([^`]+)`\s*\|", TEXTS["docs/notation.md"], re.M)
+    assert len(rows) > 15
+    for names, place in rows:
+        files = [ROOT / place] if (ROOT / place).is_file() else sorted((ROOT / place).glob("*.py"))
+        source = "\n".join(p.read_text(encoding="utf-8") for p in files)
+        for name in re.findall(r"`([^`]+)`", names):
+            word = re.split(r"[.(]", name.rstrip(")").removesuffix("(x, t"))[-1]
+            assert re.search(rf"\b{re.escape(word)}\b", source), f"{name} is not in {place}"
+
+
+def test_the_algorithm_and_its_code_name_the_same_lines() -> None:
+    spec = importlib.util.spec_from_file_location("beside", ROOT / "docs" / "extensions" / "beside.py")
+    pytest.importorskip("sphinx", reason="the documentation's tools are not installed")
+    assert spec is not None
+    assert spec.loader is not None
+    beside = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(beside)
+    text = TEXTS["docs/algorithm.md"]
+    content = re.search(r"^```\{beside\} \S+\n(.*?)^```", text, re.S | re.M)
+    assert content is not None
+    source = (ROOT / "paseo" / "samplers" / "paseo.py").read_text(encoding="utf-8")
+    lines = content[1].splitlines()
+    assert beside.missing(source, lines) == []
+    assert beside.missing(source, lines[1:]) == ["'# 1' has no row"]
+    numbers = [int(n) for mark, *_ in beside.rows(lines) if "to" not in mark for n in mark.split(", ")]
+    assert numbers == list(range(1, 27))  # the algorithm has 26 lines
+    assert beside.marked(source)["22"] == ["z = z + self.relaxation * (z_star - z)"]
+
+
+def test_every_example_is_shown_somewhere() -> None:
+    everything = "\n".join(TEXTS.values())
+    assert [p.name for p in sorted((ROOT / "examples").glob("*.py")) if f"examples/{p.name}" not in everything] == []
