@@ -22,16 +22,15 @@ import os
 import platform
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from paseo.bench.method_cost import allocated_peak
 from paseo.files import write_json
 from paseo.linalg import cg
 from paseo.noise import Noise
@@ -138,17 +137,8 @@ def quiet_stderr() -> Generator[None]:
 def peak_bytes(run: Run) -> int:
     """Most bytes allocated by torch at once during `run`, on top of those before it."""
     run()
-    with quiet_stderr(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        run()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profile.export_chrome_trace(str(path))
-        events = [e for e in json.loads(path.read_text())["traceEvents"] if e.get("name") == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda e: e["ts"]):
-        held += event["args"]["Bytes"]
-        peak = max(peak, held)
-    return peak
+    with quiet_stderr():
+        return allocated_peak(run)
 
 
 def benchmark(shape: tuple[int, ...], repeats: int, with_textbook: bool, clock: Clock) -> list[Row]:
