@@ -5,12 +5,17 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
+from paseo import errors
 from paseo.cli import app
 from paseo.degrade import tasks
 from paseo.samplers import METHODS, PASEO
@@ -62,12 +67,12 @@ def test_a_command_that_is_shown_can_be_typed(words: list[str]) -> None:
     verb = tuple(words[: 2 if words[0] in GROUPS and len(words) > 1 else 1])
     given = [w for w in words[len(verb) :] if w.startswith("-") and w != "-"]
     assert set(given) <= options(verb), f"paseo {' '.join(verb)} does not know {set(given) - options(verb)}"
-    values = dict(zip(words, words[1:], strict=False))
+    values = dict(pairwise(words))
     known = {t.name for t in tasks()}
     assert values.get("--task", "sr4") in known or ":" in values["--task"] or values["--task"].isupper()
     assert values.get("--method", "paseo") in METHODS or values["--method"].isupper()
     if verb == ("restore",):
-        fields = {v.split("=")[0] for w, v in zip(words, words[1:], strict=False) if w == "--set"}
+        fields = {v.split("=")[0] for w, v in pairwise(words) if w == "--set"}
         assert fields <= set(PASEO.__dataclass_fields__)
 
 
@@ -89,6 +94,24 @@ def test_files_that_are_named_exist(page: str, text: str) -> None:
     named = re.findall(r"`((?:examples|paseo|docs|benchmarks)/[\w./-]+)`", text)
     missing += [target for target in named if not (ROOT / target).exists()]
     assert missing == []
+
+
+def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = re.search(r"^```python\n(.*?)^```", TEXTS["README.md"], re.S | re.M)
+    assert found is not None
+    assert len([line for line in found[1].splitlines() if line.strip()]) <= 10
+    tuned = 'paseo.preset("faces-128", "sr4")'
+    assert tuned in found[1]
+    Image.open(ROOT / "paseo/models/faces-128/samples/2000001.jpg").resize((32, 32)).save(tmp_path / "small.png")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(found[1].replace(tuned, f"replace({tuned}.sampler, steps=3)"), {"replace": replace}, names)  # the same, in seconds
+    assert names["result"].images.shape == (4, 3, 128, 128)
+    assert names["result"].std.shape == (1, 128, 128)
+
+
+def test_the_readme_has_a_place_for_the_results() -> None:
+    assert re.search(r"<!-- results: begin -->\n.+?<!-- results: end -->", TEXTS["README.md"], re.S)
 
 
 def test_the_notation_names_files_that_hold_its_names() -> None:
@@ -119,6 +142,17 @@ def test_the_algorithm_and_its_code_name_the_same_lines() -> None:
     numbers = [int(n) for mark, *_ in beside.rows(lines) if "to" not in mark for n in mark.split(", ")]
     assert numbers == list(range(1, 27))  # the algorithm has 26 lines
     assert beside.marked(source)["22"] == ["z = z + self.relaxation * (z_star - z)"]
+
+
+def test_messages_of_the_troubleshooting_page_are_ours() -> None:
+    source = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "paseo").rglob("*.py")))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)  # strings over several lines
+    quoted = re.findall(r"^\| \*([^*]+)\*", TEXTS["docs/troubleshooting.md"], re.M)
+    parts = {part.strip() for message in quoted for part in message.split("…")} - {""}
+    assert len(quoted) > 10
+    assert sorted(part for part in parts if part not in source) == ["exceeded maximum allowed size"]  # gradio's
+    names = set(re.findall(r"\(`(\w+)`\)", TEXTS["docs/troubleshooting.md"]))
+    assert all(issubclass(getattr(errors, name), errors.PaseoError) for name in names)
 
 
 def test_every_example_is_shown_somewhere() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -53,7 +54,7 @@ def running(
         page.queue(default_concurrency_limit=1, max_size=16)
         _, local, public = page.launch(
             server_name=host,
-            server_port=port or free_port(host),
+            server_port=usable_port(host, port),
             share=share,
             inbrowser=browser,
             prevent_thread_lock=True,
@@ -76,10 +77,14 @@ def running(
             page.close(verbose=False)
 
 
-def free_port(host: str) -> int:
+def usable_port(host: str, port: int) -> int:
+    """The port itself if it can be had; for 0 a free one."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.bind((host, 0))
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was closed a moment ago is free
+            probe.bind((host, port))
             return int(probe.getsockname()[1])
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BadInput(f"Port {port} is taken, perhaps by another page. Close that one, or take a free one with --port 0.") from None
         raise BadInput(f"Cannot listen on {host}: {error.strerror}. Give an address of this machine.") from None

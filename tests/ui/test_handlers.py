@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import threading
 from dataclasses import fields
 from pathlib import Path
@@ -20,6 +21,7 @@ from paseo.ui.form import MAX_PIXELS, OWN, SHOW, Form, command_line, painted, pr
 from paseo.ui.handlers import Desk
 from paseo.ui.look import bar, note
 from paseo.ui.results import Result
+from paseo.ui.server import usable_port
 from paseo.ui.wiring import uploads_only
 from paseo.ui.work import Progress
 
@@ -189,6 +191,19 @@ def test_pictures_are_not_fetched_for_a_visitor() -> None:
     assert asyncio.run(component.async_move_resource_to_block_cache("/some/upload.png")) == "/some/upload.png"
     with pytest.raises(BadInput, match="not fetched"):
         asyncio.run(component.async_move_resource_to_block_cache("https://example.com/a.png"))
+
+
+def test_a_taken_port_and_a_strange_address_are_said() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with pytest.raises(BadInput, match=f"Port {taken} is taken"):
+            usable_port("127.0.0.1", taken)
+    assert usable_port("127.0.0.1", taken) == taken
+    assert usable_port("127.0.0.1", 0) > 0
+    with pytest.raises(BadInput, match=r"Cannot listen on 192\.0\.2\.1"):
+        usable_port("192.0.2.1", 0)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a b;$(x).png", "…", "x" * 300 + ".png", ".hidden.jpg"])
