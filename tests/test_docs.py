@@ -150,7 +150,7 @@ def test_messages_of_the_troubleshooting_page_are_ours() -> None:
     quoted = re.findall(r"^\| \*([^*]+)\*", TEXTS["docs/troubleshooting.md"], re.M)
     parts = {part.strip() for message in quoted for part in message.split("…")} - {""}
     assert len(quoted) > 10
-    assert sorted(part for part in parts if part not in source) == ["exceeded maximum allowed size"]  # gradio's
+    assert sorted(part for part in parts if part not in source) == ["exceed the maximum allowed size"]  # gradio's
     names = set(re.findall(r"\(`(\w+)`\)", TEXTS["docs/troubleshooting.md"]))
     assert all(issubclass(getattr(errors, name), errors.PaseoError) for name in names)
 

@@ -165,7 +165,7 @@ def test_what_cannot_be_used_is_said(visit: Visit, tmp_path: Path) -> None:
     visit.status("larger than the limit")
     visit.shot("refused")
     visit.page.set_input_files("#picture input[type=file]", str(heavy(tmp_path / "heavy.png")))
-    visit.page.wait_for_selector("text=exceeded maximum allowed size", timeout=LONG)
+    visit.page.wait_for_selector("text=exceed the maximum allowed size", timeout=LONG)
     visit.shot("too-heavy")
     visit.upload(FACE, "128×128")
     run(visit, steps=2)
@@ -258,6 +258,16 @@ def test_a_forged_upload_is_refused(served: Served, path: str) -> None:
     assert refused.value.code == 500
     assert b"hostname" not in refused.value.read()
     assert served.calls == []
+
+
+def test_an_upload_that_is_too_heavy_is_not_taken(served: Served) -> None:
+    """Whatever the browser's script allows."""
+    head = b'--X\r\nContent-Disposition: form-data; name="files"; filename="heavy.png"\r\nContent-Type: image/png\r\n\r\n'
+    body = head + bytes((MAX_MEGABYTES << 20) + 1) + b"\r\n--X--\r\n"
+    request = urllib.request.Request(f"{served.address}gradio_api/upload", body, {"Content-Type": "multipart/form-data; boundary=X"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=120)
+    assert refused.value.code == 413
 
 
 @pytest.mark.parametrize(
