@@ -11,6 +11,9 @@ from types import ModuleType
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
+
+from paseo.cli import app
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "paseo" / "models" / "faces-128" / "samples"
@@ -38,8 +41,18 @@ def test_own_degradation_gains_over_the_measurement(tmp_path: Path) -> None:
 
 
 def test_own_pairs_give_an_operator_that_loads(tmp_path: Path) -> None:
-    folder = example("own_pairs").main(tmp_path, train_steps=2)
-    assert {p.name for p in folder.iterdir()} >= {"config.json"}
+    result = example("own_pairs").main(tmp_path, train_steps=2, steps=3)
+    assert {p.name for p in (tmp_path / "run" / "operator").iterdir()} >= {"config.json"}
+    assert result.images.shape == (1, 3, 128, 128)
+    worn, again = str(tmp_path / "pairs" / "degraded" / "2000001-0.png"), str(tmp_path / "again")
+    options = ["--operator", str(tmp_path / "run" / "operator"), "--set", "steps=3"]
+    done = CliRunner().invoke(app, ["restore", worn, "-o", str(tmp_path / "restored"), *options])  # no task: it is the operator's
+    assert done.exit_code == 0, done.output
+    replay = CliRunner().invoke(app, ["restore", "--replay", str(tmp_path / "restored" / "2000001-0.json"), "-o", again])
+    assert "identical to the recorded files" in replay.output
+    refused = CliRunner().invoke(app, ["restore", worn, "-o", again, *options, "--degrade"])
+    assert refused.exit_code == 1
+    assert "known by example only" in refused.output
 
 
 def test_own_prior(tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ def recorded(sidecar: Path, inputs: list[Path], out: Path) -> tuple[list[Job], R
 
 def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
     from paseo import samplers
+    from paseo.commands.restore import task_of_operator
 
+    if record["operator"].get("given"):
+        task_of_operator(record["operator"]["name"])  # a task known by example exists once its operator is read
     known = {name: getattr(samplers, name) for name in samplers.__all__ if isinstance(getattr(samplers, name), type)}
     mask = record.get("mask")
     try:

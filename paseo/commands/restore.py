@@ -22,7 +22,12 @@ def restore(
         "restored"
     ),
     task: Annotated[
-        str, typer.Option("--task", "-t", help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function.")
+        str,
+        typer.Option(
+            "--task",
+            "-t",
+            help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function. An operator knows its own.",
+        ),
     ] = "",
     model: Annotated[
         str, typer.Option("--model", "-m", help="The prior: an embedded model (see `paseo models`), a folder, or a hub id.")
@@ -74,7 +79,8 @@ def restore(
         jobs, work = recorded(replay, inputs or [], out)
     else:
         seeds = tuple(range(seed, seed + samples))
-        task = _task_name(task, mask)
+        trained_for = task_of_operator(operator)
+        task = _task_name(task or trained_for, mask)
         found = chosen_settings(model, task, method)
         sampler = with_settings(found.sampler, assignments or [])
         given = {"prompt": prompt, "negative_prompt": negative_prompt, "guidance": guidance, "device": device, "dtype": dtype}
@@ -89,6 +95,21 @@ def restore(
     emit(json, result, "\n".join(written))
     say(outcome.text("restored") + (f"; {result['comparison']}" if "comparison" in result else ""))
     raise typer.Exit(outcome.code)
+
+
+def task_of_operator(operator: str | None) -> str:
+    """What an operator was trained for; one that was trained on pairs of pictures makes its task known by its name."""
+    from paseo.degrade import KnownByExample, Task, register, tasks
+    from paseo.operators.store import operator_config
+
+    if operator is None:
+        return ""
+    config = operator_config(operator)
+    name, factor = config.degradation, config.degradation_params.get("factor")
+    by_example = bool(config.training.get("settings", {}).get("pairs"))
+    if by_example and name not in {t.name for t in tasks()}:
+        register(Task(name, name, lambda: KnownByExample(name, int(factor or 1))))
+    return name
 
 
 def _task_name(task: str, mask: Path | None) -> str:

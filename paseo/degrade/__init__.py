@@ -20,6 +20,7 @@ from __future__ import annotations
 from paseo.degrade.blur import Blur, GaussianBlur
 from paseo.degrade.compose import Compose
 from paseo.degrade.custom import Custom, load_function
+from paseo.degrade.example import KnownByExample
 from paseo.degrade.jpeg import JPEG
 from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.degrade.mask import CentreBox, Mask
@@ -35,6 +36,7 @@ __all__ = [
     "Custom",
     "Downsample",
     "GaussianBlur",
+    "KnownByExample",
     "Mask",
     "SoftJPEG",
     "Task",

@@ -55,13 +55,22 @@ def load_operator(
 
     `codec_hash` is the hash of the autoencoder it will be used with; another than the operator's own is refused unless `force`.
     """
-    folder = Path(source) if Path(source).exists() else _download(str(source))
-    folder = folder.parent if folder.is_file() else folder
+    folder = _folder(source)
     config = load_config(folder)
     check_latent_space(config, codec_hash, force)
     net = OperatorNet(config)
     net.load_state_dict(_checked(load_weights(folder), net, folder))
     return net.to(device, dtype).eval().requires_grad_(False)
+
+
+def operator_config(source: str | Path) -> OperatorConfig:
+    """What an operator says of itself, without its weights."""
+    return load_config(_folder(source))
+
+
+def _folder(source: str | Path) -> Path:
+    folder = Path(source) if Path(source).exists() else _download(str(source))
+    return folder.parent if folder.is_file() else folder
 
 
 def check_latent_space(config: OperatorConfig, codec_hash: str, force: bool = False) -> None:

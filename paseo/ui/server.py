@@ -37,7 +37,7 @@ def running(
     *, host: str = "127.0.0.1", port: int = 0, models: tuple[str, ...] = ("faces-128",), share: bool = False, browser: bool = False
 ) -> Generator[str]:
     """The page's address, while the block lasts; then the page and its temporary folder are gone."""
-    with tempfile.TemporaryDirectory(prefix="paseo-ui-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="paseo-ui-", ignore_cleanup_errors=True) as folder, temporary_files_in(folder):
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": str(Path(folder) / "files")})  # before gradio is imported
         (Path(folder) / "files").mkdir()
         import gradio as gr
@@ -75,6 +75,16 @@ def running(
             for event in desk.running.values():
                 event.set()
             page.close(verbose=False)
+
+
+@contextmanager
+def temporary_files_in(folder: str) -> Generator[None]:
+    """Gradio and torch make folders where temporary files belong: let that be ours, which is deleted."""
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def usable_port(host: str, port: int) -> int:
