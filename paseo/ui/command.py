@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Annotated
 
 import typer
@@ -25,10 +26,8 @@ def ui(
     Uploads and results live in a temporary folder that is deleted when the page ends. Nothing is sent anywhere, unless
     --share is given. Ends with Ctrl-C.
     """
-    try:
-        import gradio  # noqa: F401
-    except ImportError:
-        raise PaseoError("The page needs gradio. Install it with: pip install 'paseo[ui]'") from None
+    if importlib.util.find_spec("gradio") is None:  # imported later, once its surroundings are set
+        raise PaseoError("The page needs gradio. Install it with: pip install 'paseo[ui]'")
     from paseo.ui.server import serve
 
     serve(host=host, port=port, models=tuple(model or ("faces-128",)), share=share, browser=browser)

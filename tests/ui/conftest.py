@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browsing import ENV, FLAGS, LONG, Served, Visit, visiting
+from browsing import ENV, FLAGS, LONG, SAMPLES, Served, Visit, visiting
 
 
 @contextmanager
@@ -36,12 +36,14 @@ def recording_proxy() -> Iterator[tuple[str, list[str]]]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """`paseo ui`, tempted by its surroundings to share itself, to report, and to write elsewhere."""
     pytest.importorskip("gradio", reason="the page needs gradio: pip install 'paseo[ui]'")
-    temporary, home, cwd = (tmp_path_factory.mktemp(name) for name in ("temporary", "home", "cwd"))
+    temporary, home, cwd, models = (tmp_path_factory.mktemp(name) for name in ("temporary", "home", "cwd", "models"))
+    other = models / "blur-only"
+    shutil.copytree(SAMPLES.parent, other, ignore=lambda folder, names: set(names) & {"sr4", "sr8", "inpaint", "jpeg", "samples"})
     with recording_proxy() as (proxy, calls):
         env = {**ENV, "TMPDIR": str(temporary), "HOME": str(home), "GRADIO_SHARE": "True", "GRADIO_ANALYTICS_ENABLED": "True"}
         env |= dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), proxy)
         env |= {"no_proxy": "127.0.0.1,localhost", "NO_PROXY": "127.0.0.1,localhost"}
-        command = [sys.executable, "-m", "paseo", "ui", "--port", "0"]
+        command = [sys.executable, "-m", "paseo", "ui", "--port", "0", "--model", "faces-128", "--model", str(other)]
         process = subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:

@@ -131,6 +131,17 @@ def test_a_degraded_picture_is_restored_as_it_is(visit: Visit, tmp_path: Path) -
     assert image.read_bytes() == (same_on_the_command_line(visit, tmp_path, small) / image.name).read_bytes()
 
 
+def test_another_model_brings_its_own_tasks(visit: Visit) -> None:
+    visit.upload(FACE, "128×128")
+    visit.choose("#model", "blur-only")
+    visit.page.wait_for_function("document.querySelector('#task input').value === 'Gaussian deblurring'", timeout=LONG)
+    run(visit, steps=4)
+    visit.status("Done: 1 draw, 5 denoiser calls each")
+    words = shlex.split(visit.page.inner_text("#command .cm-content"))
+    assert Path(words[words.index("--model") + 1]).name == "blur-only"
+    assert words[words.index("--task") + 1] == "blur"
+
+
 def test_methods_side_by_side(visit: Visit) -> None:
     visit.upload(FACE, "128×128")
     visit.page.get_by_role("tab", name="Compare").click()
