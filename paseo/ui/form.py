@@ -63,6 +63,7 @@ class Prepared:
     job: Job
     picture: Picture
     command: str  # the same on the command line
+    fitted: bool = False  # the input is not the upload itself but one of the model's size
 
 
 def readable(path: str | Path) -> Picture:
@@ -92,7 +93,8 @@ def prepare(form: Form, root: Path, size: int) -> Prepared:
 def _prepared(form: Form, upload: str, folder: Path, size: int) -> Prepared:
     picture = readable(upload)
     source = folder / "input" / safe_name(upload)
-    if form.way == SHOW and form.fit and picture.size != (size, size):
+    fitted = form.way == SHOW and form.fit and picture.size != (size, size)
+    if fitted:
         source = save_png(source.with_suffix(".png"), fit_square(picture.rgb, size))
     else:
         source.parent.mkdir(parents=True)
@@ -116,7 +118,7 @@ def _prepared(form: Form, upload: str, folder: Path, size: int) -> Prepared:
         options=model_options(form.model, found, {}),
     )
     job = Job(source, folder, source.stem, source.name)
-    return Prepared(plan, job, picture, command_line(plan, source.name, form.method, found.sampler, form.settings))
+    return Prepared(plan, job, picture, command_line(plan, source.name, form.method, found.sampler, form.settings), fitted)
 
 
 def _check_numbers(form: Form) -> None:

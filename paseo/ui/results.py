@@ -66,6 +66,7 @@ def collect(prepared: Prepared) -> Result:
     rows = [_row(f, name, y, sharp, inner, shown) for name, f in zip(names, restored, strict=False)]
     std = next((f for f in files if f.name.endswith("_std.png")), None)
     extra = [plan.mask] if plan.mask is not None else []
+    extra += [job.source] if prepared.fitted else []  # what the command line is to be given
     size = read(restored[0]).size
     return Result(
         before=_view(shown / "measurement.png", to_unit(inner.lift(to_signed(y), size))[0]),

@@ -72,6 +72,7 @@ def test_a_run_gives_progress_and_then_the_result(desk: Desk) -> None:
     assert isinstance(result, Result)
     assert [row.name for row in result.rows] == ["seed 0", "seed 1", "mean"]
     assert result.nfe == 5
+    assert not [f for f in result.files if f.parent.name == "input"]  # the upload itself was taken
     assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "consistency"}
     assert all(desk.root in f.parents and f.is_file() for f in result.files)
     assert result.sidecar.suffix == ".json"
@@ -148,6 +149,9 @@ def test_odd_modes_are_restored(desk: Desk, tmp_path: Path, mode: str, suffix: s
     *_, result = desk.restore(Form(str(source), settings=("steps=3",)), "odd")
     assert isinstance(result, Result), result
     assert Image.open(result.rows[0].file).size == (128, 128)
+    given = next(f for f in result.files if f.parent.name == "input")  # it was fitted: the command needs this file
+    assert given.name in result.command.split()
+    assert Image.open(given).size == (128, 128)
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
