@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
 import shlex
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,22 +127,17 @@ def test_the_notation_names_files_that_hold_its_names() -> None:
 
 
 def test_the_algorithm_and_its_code_name_the_same_lines() -> None:
-    spec = importlib.util.spec_from_file_location("beside", ROOT / "docs" / "extensions" / "beside.py")
-    pytest.importorskip("sphinx", reason="the documentation's tools are not installed")
-    assert spec is not None
-    assert spec.loader is not None
-    beside = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(beside)
+    marks = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "extensions" / "marks.py")))
     text = TEXTS["docs/algorithm.md"]
     content = re.search(r"^```\{beside\} \S+\n(.*?)^```", text, re.S | re.M)
     assert content is not None
     source = (ROOT / "paseo" / "samplers" / "paseo.py").read_text(encoding="utf-8")
     lines = content[1].splitlines()
-    assert beside.missing(source, lines) == []
-    assert beside.missing(source, lines[1:]) == ["'# 1' has no row"]
-    numbers = [int(n) for mark, *_ in beside.rows(lines) if "to" not in mark for n in mark.split(", ")]
+    assert marks.missing(source, lines) == []
+    assert marks.missing(source, lines[1:]) == ["'# 1' has no row"]
+    numbers = [int(n) for mark, *_ in marks.rows(lines) if "to" not in mark for n in mark.split(", ")]
     assert numbers == list(range(1, 27))  # the algorithm has 26 lines
-    assert beside.marked(source)["22"] == ["z = z + self.relaxation * (z_star - z)"]
+    assert marks.marked(source)["22"] == ["z = z + self.relaxation * (z_star - z)"]
 
 
 def test_messages_of_the_troubleshooting_page_are_ours() -> None:
