@@ -46,10 +46,11 @@ examples: $(VENV)/.stamp
 	@if [ -n "$$PASEO_TAESD_DIR" ] && [ -n "$$PASEO_FACES" ]; then $(TEST_ENV) $(BIN)/python examples/train_taesd_operator.py \
 	  --data "$$PASEO_FACES" --out $(OUT)/examples/train_taesd_operator --steps 150 --limit 96; fi
 
-figures: $(VENV)/.stamp
+figures: $(VENV)/.stamp-ui
 	@set -e; for name in quickstart settings uncertainty; do $(TEST_ENV) $(BIN)/python examples/$$name.py --out docs/images; done
 	$(TEST_ENV) $(BIN)/paseo demo --out $(OUT)/demo
 	$(BIN)/python -c "from PIL import Image; Image.open('$(OUT)/demo/demo.png').convert('RGB').save('docs/images/demo.jpg', quality=90)"
+	$(TEST_ENV) $(BIN)/python docs/figures/page.py docs/images/page.png
 
 lint: $(VENV)/.stamp
 	$(BIN)/ruff check .
