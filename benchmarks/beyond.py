@@ -2,7 +2,7 @@
 
     paseo train operator --model faces-128 --data FACES --task jpeg --jacobian 1 --start START --minutes 8 -o runs/jacobian
     PYTHONPATH=benchmarks paseo train operator … --task beyond:dithered --name jpeg -o runs/dithered
-    python benchmarks/beyond.py operators --task jpeg --data FACES runs/plain/operator runs/jacobian/operator …
+    python benchmarks/beyond.py operators runs/plain/operator runs/jacobian/operator … --task jpeg --data FACES
     python benchmarks/beyond.py solver --task jpeg --data FACES
 
 `operators` compares operators: error of the value, agreement of secants with those of E∘A∘D, and LPIPS of PASEO over a
