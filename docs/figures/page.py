@@ -1,6 +1,6 @@
-"""docs/images/page.png: `paseo ui` after a run with the tuned settings, as Chromium shows it.
+"""docs/images/page.jpg: `paseo ui` after a run with the tuned settings, as Chromium shows it.
 
-python docs/figures/page.py docs/images/page.png
+python docs/figures/page.py docs/images/page.jpg
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from paseo.models import ROOT
@@ -34,10 +33,9 @@ def main(target: Path, sample: str = "2000004.jpg", task: str = "Super-resolutio
         page.wait_for_selector("#gallery img")
         page.wait_for_timeout(2000)  # pictures load
         page.evaluate("scrollTo(0, 0)")
-        page.screenshot(path=str(target))
+        page.screenshot(path=str(target), type="jpeg", quality=88)
         browser.close()
-    Image.open(target).convert("RGB").quantize(192, dither=Image.Dither.FLOYDSTEINBERG).save(target, optimize=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "page.png"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "page.jpg"))
