@@ -30,7 +30,7 @@ VALUES = {  # symbol: (field, too little, base, too much)
 COLUMNS = ("too little", "base", "too much")
 
 
-def main(out: Path, steps: int = 28, sample: str = "2000002.jpg", task: str = "sr4") -> list[dict[str, str]]:
+def main(out: Path, steps: int = 28, sample: str = "2000002.jpg", task: str = "blur") -> list[dict[str, str]]:
     model, degrade = paseo.load_model("faces-128"), paseo.task(task)
     base = paseo.PASEO(steps=steps, **{field: middle for field, _, middle, _ in VALUES.values()})
     x = read(ROOT / "faces-128/samples" / sample).rgb[None]
@@ -72,5 +72,5 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("out"))
     parser.add_argument("--steps", type=int, default=28)
     parser.add_argument("--sample", default="2000002.jpg")
-    parser.add_argument("--task", default="sr4")
+    parser.add_argument("--task", default="blur")
     main(**vars(parser.parse_args()))
