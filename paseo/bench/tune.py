@@ -284,7 +284,7 @@ def _complete(study: Any) -> list[Any]:
 
 
 def _news(study: Any, tuning: Tuning) -> str:
-    last = study.trials[-1]
+    last = max(_ended(study), key=lambda t: t.datetime_complete)  # trials of a grid stand behind it, waiting
     value = f"{last.value:.4f}" if last.state.name == "COMPLETE" else last.state.name.lower()
     best = f"{study.best_value:.4f}" if _complete(study) else "none"
     settings = ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in last.params.items())

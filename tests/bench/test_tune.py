@@ -66,7 +66,9 @@ def test_grids_are_products_within_the_bounds() -> None:
 
 def test_the_grid_is_tried_after_what_is_used_now(tmp_path: Path, tiny: Path, photos: Path) -> None:
     grid = [{"relaxation": 0.2}, {"relaxation": 0.9}]
-    tuned = tune(tuning(tmp_path, tiny, photos, fixed={**FIXED, "cg_budget": 1}, grid=grid))
+    told: list[str] = []
+    tuned = tune(tuning(tmp_path, tiny, photos, fixed={**FIXED, "cg_budget": 1}, grid=grid), told.append)
+    assert [line.split("relaxation=")[1] for line in told] == ["1", "0.2", "0.9"]
     assert [entry["settings"]["relaxation"] for entry in tuned.history] == [1.0, 0.2, 0.9]
     assert tuned.sampler.relaxation == min(tuned.history, key=lambda entry: entry["lpips"])["settings"]["relaxation"]
     assert tuned.as_json()["history"] == list(tuned.history)
