@@ -145,8 +145,7 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     _check_runs(tuning)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = _open(tuning)
-    if not study.trials:
-        _enqueue_start(study, tuning)
+    _enqueue(study, tuning)
     while len(_ended(study)) < tuning.trials:
         study.optimize(lambda trial: _attempt(tuning, trial), n_trials=1)
         say(_news(study, tuning))
@@ -159,11 +158,12 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     return Tuned(name, label, sampler, score, start, importances(study), *counts, images, study.study_name, history)
 
 
-def _enqueue_start(study: Any, tuning: Tuning) -> None:
-    """Try first what is used now, as far as the axes allow."""
+def _enqueue(study: Any, tuning: Tuning) -> None:
+    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study."""
     now = {name: getattr(tuning.base(), name) for name in tuning.space}
     inside = {name: value for name, value in now.items() if tuning.space[name].holds(value)}
-    study.enqueue_trial(inside, user_attrs={"start": len(inside) == len(now)})
+    if not study.trials:
+        study.enqueue_trial(inside, user_attrs={"start": len(inside) == len(now)})
     for point in tuning.grid:
         study.enqueue_trial({**inside, **point}, skip_if_exists=True)
 

@@ -72,6 +72,9 @@ def test_the_grid_is_tried_after_what_is_used_now(tmp_path: Path, tiny: Path, ph
     assert [entry["settings"]["relaxation"] for entry in tuned.history] == [1.0, 0.2, 0.9]
     assert tuned.sampler.relaxation == min(tuned.history, key=lambda entry: entry["lpips"])["settings"]["relaxation"]
     assert tuned.as_json()["history"] == list(tuned.history)
+    more = [{"relaxation": 0.9}, {"relaxation": 0.4}]  # a grid that is new to the study, as far as it is new
+    again = tune(tuning(tmp_path, tiny, photos, fixed={**FIXED, "cg_budget": 1}, grid=more, trials=4))
+    assert [entry["settings"]["relaxation"] for entry in again.history] == [1.0, 0.2, 0.9, 0.4]
 
 
 def test_tuning_resumes_and_counts(tmp_path: Path, tiny: Path, photos: Path) -> None:
