@@ -46,6 +46,7 @@ class Visit:
     address: str
     requests: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    pending: set[Any] = field(default_factory=set)  # answers of the server that the page waits for
 
     def open(self) -> Visit:
         self.page.goto(self.address)
@@ -71,6 +72,14 @@ class Visit:
         """An entry of a drop-down list."""
         self.page.click(f"{selector} input")
         self.page.get_by_role("option", name=text).click()
+        self.settle()  # a choice refills other boxes, which would undo what is typed meanwhile
+
+    def settle(self) -> None:
+        """Until the server has answered all that the last event set off, one answer leading to the next."""
+        quiet = 0
+        while quiet < 3:
+            self.page.wait_for_timeout(400)
+            quiet = 0 if self.pending else quiet + 1
 
     def status(self, text: str, where: str = "#status") -> None:
         self.page.wait_for_selector(f"{where} >> text={text}", timeout=LONG)
@@ -117,6 +126,12 @@ def visiting(browser: Any, served: Served, **options: Any) -> Iterator[Visit]:
     context.set_default_timeout(LONG)
     visit = Visit(context.new_page(), served.address)
     visit.page.on("request", lambda r: visit.requests.append(r.url))
+    for event, note in (
+        ("request", visit.pending.add),
+        ("requestfinished", visit.pending.discard),
+        ("requestfailed", visit.pending.discard),
+    ):
+        visit.page.on(event, lambda r, note=note: note(r) if "/run/" in r.url else None)
     visit.page.on("pageerror", lambda e: visit.errors.append(str(e)))
     try:
         yield visit.open()
