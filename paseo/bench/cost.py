@@ -19,7 +19,6 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -34,7 +33,8 @@ from paseo.noise import Noise
 from paseo.operators.net import OperatorNet
 from paseo.presets import preset
 from paseo.priors.device import pick_device, pick_dtype
-from paseo.schedule import Point, Schedule, grid
+from paseo.samplers.unconditional import unconditional
+from paseo.schedule import Schedule
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GIB = 2**30
@@ -270,17 +270,12 @@ def unconditional_peak(rig: Rig, guidance: float, steps: int) -> int:
     """Peak bytes of plain sampling with the same denoiser and decoder, nothing observed."""
     prior = rig.prior(guidance)
 
-    def run(points: Sequence[Point]) -> None:
-        z = x = torch.randn(1, *rig.latent, generator=torch.Generator().manual_seed(3)).to(rig.device)
-        for t, s in pairwise(points):
-            z = prior.x0(x, t.t)
-            x = s.alpha * z + s.sigma * (x - t.alpha * z) / t.sigma  # DDIM
-        rig.codec.decode(z)
+    def run(points: int) -> None:
+        rig.codec.decode(unconditional(prior, (1, *rig.latent), Noise(3), points, device=rig.device))
 
-    points = grid(prior.schedule, steps, "ddpm")
-    run(points[:2])  # warm-up
+    run(3)  # warm-up
     with Cost(rig.device) as cost:
-        run(points)
+        run(steps)
     return cost.peak_bytes
 
 

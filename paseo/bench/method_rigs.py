@@ -50,8 +50,7 @@ def cost_of_methods(
     torch.manual_seed(0)
     prior, codec, side = _networks(arch, side, dtype, place)
     operator = OperatorNet(codec.channels).to(place).eval().requires_grad_(False)
-    report = measure_methods(prior, codec, operator, side=side, steps=steps, methods=names, settings=GENTLE, device=place, say=say)
-    return report
+    return measure_methods(prior, codec, operator, side=side, steps=steps, methods=names, settings=GENTLE, device=place, say=say)
 
 
 def _networks(arch: str, side: int | None, dtype: str | None, place: torch.device) -> tuple[Any, Any, int]:

@@ -17,10 +17,12 @@ from paseo.schedule import grid
 
 
 @torch.no_grad()
-def unconditional(prior: Prior, shape: tuple[int, ...], noise: Noise, steps: int = 50, watch: Watch = ignore) -> Tensor:
+def unconditional(
+    prior: Prior, shape: tuple[int, ...], noise: Noise, steps: int = 50, watch: Watch = ignore, device: torch.device | str = "cpu"
+) -> Tensor:
     """Clean latents (B, …) from steps − 1 denoiser calls, one seed per sample."""
     points = grid(prior.schedule, steps, "ddpm")
-    x = points[0].scale * noise.normal(shape)
+    x = points[0].scale * noise.normal(shape).to(device)
     z = x
     for k, (t, s) in enumerate(pairwise(points)):
         z = prior.x0(x, t.t)
