@@ -24,8 +24,8 @@ from paseo.files import read_json, write_json
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and what is tried first
-    "paseo": ("inner_steps=", "cg_budget=", "relaxation=", "damping=", "operator_noise=", "anchor=", "eta=", "weight="),
-    "paseo-dagger": ("inner_steps=", "cg_budget=", "relaxation=", "damping=", "operator_noise=", "eta=", "weight="),
+    "paseo": ("relaxation=0.2,0.5,0.8", "operator_noise=0.1,0.3"),
+    "paseo-dagger": ("relaxation=0.5,1.0", "operator_noise=0.01,0.03,0.1"),
     "ding": ("observation_noise=0.003,0.03,0.1,0.3,0.6,1.0",),
     "dds": ("gamma=0.3,3.0,10.0,30.0,100.0,1000.0",),
     "diffpir": ("lam=0.1,1.0,3.0,20.0,100.0,1000.0",),
@@ -41,6 +41,15 @@ GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and
     "flow-chef": ("step_size=0.23,0.9,1.8,3.6,14.4,57.6",),
     "resample": ("lr_latent=0.001,0.002,0.01,0.02,0.05,0.1",),
 }
+# Of PASEO, found beforehand (search.json, `earlier`): what makes it faster than the methods it is set against, and its grid.
+LINEAR = {"inner_steps": 2, "cg_budget": 2, "damping": 0.001, "weight": "residual", "shift": 3.0}
+STRUCTURE: dict[str, dict[str, Any]] = {
+    "sr4": {**LINEAR, "inner_steps": 1, "cg_budget": 4},
+    "sr8": LINEAR,
+    "blur": LINEAR,
+    "inpaint": {"inner_steps": 1, "cg_budget": 2, "damping": 0.001, "weight": "mask", "shift": None},
+    "jpeg": {"inner_steps": 3, "cg_budget": 1, "damping": 0.0, "weight": "residual", "shift": None},
+}
 BUDGETS = {"paseo": 53, "paseo-dagger": 53}
 OTHERS = 79
 MARKED = {"paseo-dagger": ("paseo", {"anchor": "fresh"})}
@@ -49,6 +58,7 @@ MARKED = {"paseo-dagger": ("paseo", {"anchor": "fresh"})}
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     """The search of one method on one task."""
     method, fixed = MARKED.get(label, (label, {}))
+    fixed = {**fixed, **(STRUCTURE[task] if method == "paseo" else {})}
     setup, budget = Setup("faces-128", task), BUDGETS.get(label, OTHERS)
     axes = space_of(method, masks=setup.task.masks, fixed=fixed)
     searched = {text.partition("=")[0] for text in GRIDS[label]}
@@ -88,9 +98,14 @@ def compute(o: argparse.Namespace) -> None:
         print(f"{task} {label}: {tuned.score}", flush=True)
 
 
+def earlier_trials(before: dict[str, Any], now: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was tried before this search, without what is in it."""
+    return [trial for trial in [*before.get("earlier", []), *before.get("history", [])] if trial not in now]
+
+
 def collect(o: argparse.Namespace) -> None:
-    """presets.json (settings and score) and search.json (every trial) of what is there."""
-    presets, searches = read_json(o.collect / "presets.json") if (o.collect / "presets.json").is_file() else {}, {}
+    """presets.json (settings and score) and search.json (every trial) of what is there, beside what was collected before."""
+    presets, searches = (read_json(f) if f.is_file() else {} for f in (o.collect / "presets.json", o.collect / "search.json"))
     for task in TASKS:
         for label in GRIDS:
             file = o.out / f"{task}-{label}.json"
@@ -98,7 +113,11 @@ def collect(o: argparse.Namespace) -> None:
                 continue
             found = read_json(file)
             presets.setdefault(task, {})[label] = {key: found[key] for key in ("class", "settings", "score", "source")}
-            searches.setdefault(task, {})[label] = {key: found[key] for key in ("trials", "pruned", "images", "history")}
+            before = searches.get(task, {}).get(label, {})
+            searches.setdefault(task, {})[label] = {
+                **{key: found[key] for key in ("trials", "pruned", "images", "history")},
+                **({"earlier": earlier_trials(before, found["history"])} if before else {}),
+            }
     write_json(o.collect / "presets.json", presets)
     write_json(o.collect / "search.json", searches)
 

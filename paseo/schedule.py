@@ -215,6 +215,11 @@ def bridge_eta(t: Point, s: Point, rule: EtaRule) -> float:
     return s.sigma * math.sqrt(max(1.0 - ratio**2, 0.0))
 
 
+def warped(schedule: Schedule, shift: float | None) -> Schedule:
+    """The schedule on the levels of the uniform flow grid warped by τ ↦ kτ/(1+(k−1)τ), k = `shift`; None leaves its own grid."""
+    return schedule if shift is None else OnLevels(schedule, Flow(shift))
+
+
 def shifted(t: float, k: float) -> float:
     """The SD3 time shift; k > 1 spends more of the grid at high noise."""
     return k * t / (1.0 + (k - 1.0) * t)

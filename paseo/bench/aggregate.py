@@ -99,6 +99,14 @@ class Bench:
         found = (self.summaries.get((task, m.label)) for m in self.config.methods)
         return [s for s in found if s is not None and s.done]
 
+    def on_common_images(self, task: str, name: str) -> list[Summary]:
+        """`of`, with one metric over the images that all of them have."""
+        found = [s for s in self.of(task) if name in s.values]
+        common = sorted(set.intersection(*(set(s.values[name]) for s in found))) if found else []
+        if not common:
+            return []
+        return [replace(s, images=len(common), metrics={name: bootstrap([s.values[name][i] for i in common])}) for s in found]
+
     def metric_names(self, task: str) -> list[str]:
         return [name for name in METRICS if any(name in s.metrics for s in self.of(task))]
 

@@ -23,7 +23,7 @@ from paseo.bench.cells import Store
 from paseo.bench.chart import Dot, scatter
 from paseo.bench.grids import caption, grid
 from paseo.bench.scores import METRICS, PROTOCOL
-from paseo.bench.tables import Table, method_title, overview_table, paired_table, quality_table, rows_csv, title_of
+from paseo.bench.tables import Table, common_table, method_title, overview_table, paired_table, quality_table, rows_csv, title_of
 from paseo.errors import BadInput
 from paseo.files import write_json, write_text
 from paseo.images import save_png
@@ -81,8 +81,9 @@ def cost_json(bench: Bench) -> dict[str, Any]:
 
 
 def tables(bench: Bench, *, cost: bool) -> list[Table]:
-    """The overview, then two tables per task."""
-    found = [overview_table(bench)]
+    """The overview, once more on common images where methods have different ones, then two tables per task."""
+    common = common_table(bench)
+    found = [overview_table(bench), *([common] if common is not None else [])]
     for task in bench.config.tasks:
         if bench.of(task):
             paired = paired_table(bench, task)

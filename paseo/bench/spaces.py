@@ -79,6 +79,7 @@ SPACES: dict[str, Space] = {
         "anchor": Axis(choices=("arc", "denoiser")),
         "start": Axis(choices=("proxy", "mean")),
         "eta": Axis(choices=("ddpm", "square", "sqrt")),
+        "shift": Axis(choices=(None, 2.0, 3.0)),
         "weight": Axis(choices=("soft", "fixed", "mask"), masked=True),
     },
     "silo": {"scale": _positive(0.25, 64.0), "shift": Axis(choices=(None, 0.125, 0.25, 0.5, 1.0, 2.0)), "eta": Axis(choices=(0.0, 1.0))},

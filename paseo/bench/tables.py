@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -106,14 +106,29 @@ def paired_table(bench: Bench, task: str, metrics: Sequence[str] = ("lpips", "ps
 
 def overview_table(bench: Bench, name: str = "lpips") -> Table:
     """All tasks in one table, by one metric."""
-    labels = [m.label for m in bench.config.methods if any(s.method == m.label for t in bench.config.tasks for s in bench.of(t))]
-    columns = {task: dict(_marks(bench.of(task), _metric_column(name))) for task in bench.config.tasks}
+    direction = "higher" if METRICS[name].higher else "lower"
+    return _by_task(bench, name, {t: bench.of(t) for t in bench.config.tasks}, f"{METRICS[name].title} ({direction} is better)")
+
+
+def common_table(bench: Bench, name: str = "lpips") -> Table | None:
+    """The overview on the images that every method of a task has, so that all stand on the same ones; None where all have all."""
+    common = {t: bench.on_common_images(t, name) for t in bench.config.tasks}
+    if all(s.images == common[t][0].images for t in common if common[t] for s in bench.of(t)):
+        return None
+    counts = sorted({s.images for summaries in common.values() for s in summaries})
+    images = "–".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    return _by_task(bench, name, common, f"{METRICS[name].title} on the {images} images of each task that every method has")
+
+
+def _by_task(bench: Bench, name: str, summaries: Mapping[str, Sequence[Summary]], title: str) -> Table:
+    """One row per method, one column per task."""
+    labels = [m.label for m in bench.config.methods if any(s.method == m.label for found in summaries.values() for s in found)]
+    columns = {task: dict(_marks(found, _metric_column(name))) for task, found in summaries.items()}
     rows = []
     for label in labels:
-        cells = [columns[t].get(label, Entry("n/a" if label in bench.unsupported.get(t, {}) else "–")) for t in bench.config.tasks]
+        cells = [columns[t].get(label, Entry("n/a" if label in bench.unsupported.get(t, {}) else "–")) for t in summaries]
         rows.append((Entry(method_title(label)), *cells))
-    direction = "higher" if METRICS[name].higher else "lower"
-    return Table(f"{METRICS[name].title} ({direction} is better)", ("Method", *map(title_of, bench.config.tasks)), tuple(rows))
+    return Table(title, ("Method", *map(title_of, summaries)), tuple(rows))
 
 
 def rows_csv(bench: Bench) -> str:

@@ -7,7 +7,8 @@ settings, bounds), so the same command goes on where it stopped, also after a cr
 and another command never mixes its trials in. The first trial is the settings kept until now, or the method's defaults.
 
 A trial goes through the images in small batches and is given up as soon as a Wilcoxon signed-rank test says that it is
-worse, image by image, than the best one so far. Every image has its own fixed noise, so trials are compared pairwise.
+worse, image by image, than the best one so far, or as its error is half as large again. Every image has its own fixed
+noise, so trials are compared pairwise.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from paseo.samplers import within
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
 RANDOM_TRIALS = 12
+HOPELESS = 1.5  # times the best trial's error on the same images: no test is needed to give up
 HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
 
 
@@ -154,7 +156,7 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     counts = len(_ended(study)), sum(t.state.name == "PRUNED" for t in study.trials)
     start = starts[0] if starts else None
     name, label = tuning.setup.task.name, tuning.label
-    history = tuple({"settings": t.params, tuning.metric_name: None if t.value is None else round(t.value, 5)} for t in _ended(study))
+    history = tuple({"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study))
     return Tuned(name, label, sampler, score, start, importances(study), *counts, images, study.study_name, history)
 
 
@@ -175,7 +177,8 @@ def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any
         raise BadInput(f"None of the {len(_ended(study))} trials of {study.study_name!r} ran to its end. Narrow the bounds with --space.")
     if not tuning.final_pictures:
         sampler = tuning.sampler(ranked[0].params)
-        return sampler, _final(tuning, sampler, tuning.pictures), len(tuning.pictures)
+        score = ranked[0].user_attrs.get("scores") or _final(tuning, sampler, tuning.pictures)  # a study of an earlier version has none
+        return sampler, score, len(tuning.pictures)
     finals = []
     for trial in ranked[: tuning.finalists]:
         sampler = tuning.sampler(trial.params)
@@ -217,29 +220,47 @@ def _attempt(tuning: Tuning, trial: Any) -> float:
         sampler = tuning.sampler(values)
     except BadInput as error:  # a combination that has no meaning
         raise optuna.TrialPruned(str(error)) from None
-    found: list[float] = []
-    for start in range(0, len(tuning.pictures), tuning.batch):
-        part = tuning.pictures[start : start + tuning.batch]
-        try:
-            scores = tuning.setup.scores(sampler, part, [tuning.metric_name], tuning.seed)[tuning.metric_name]
-        except (NotFinite, OutOfMemory) as error:
-            raise optuna.TrialPruned(str(error)) from None
-        for value in scores.tolist():
-            trial.report(value, step=len(found))
-            found.append(value)
-        if tuning.prune and len(found) < len(tuning.pictures) and trial.should_prune():
-            raise optuna.TrialPruned(f"worse than the best after {len(found)} images")
-    return sum(found) / len(found)
+    found: dict[str, list[float]] = {}
+    errors: list[float] = []
+    try:
+        for scores in _scores(tuning, sampler, tuning.pictures):
+            found = {name: found.get(name, []) + values for name, values in scores.items()}
+            for step, value in list(enumerate(found[tuning.metric_name]))[len(errors) :]:
+                trial.report(value, step=step)
+            errors = found[tuning.metric_name]
+            if tuning.prune and len(errors) < len(tuning.pictures) and (trial.should_prune() or _hopeless(trial, tuning, errors)):
+                raise optuna.TrialPruned(f"worse than the best after {len(errors)} images")
+    except (NotFinite, OutOfMemory) as error:
+        raise optuna.TrialPruned(str(error)) from None
+    trial.set_user_attr("scores", _means(found))
+    return sum(errors) / len(errors)
+
+
+def _hopeless(trial: Any, tuning: Tuning, values: Sequence[float]) -> bool:
+    """Far from the best trial on the images so far; only a test on many images could say so of a metric in decibels."""
+    complete = _complete(trial.study)
+    if tuning.metric.higher or not complete:
+        return False
+    best = min(complete, key=lambda t: t.value).intermediate_values
+    return sum(values) > HOPELESS * sum(best[step] for step in range(len(values)))
+
+
+def _scores(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> Iterator[dict[str, list[float]]]:
+    """The metrics that a preset carries, batch by batch, one value per image."""
+    names = list(dict.fromkeys([tuning.metric_name, *SCORED]))
+    for start in range(0, len(pictures), tuning.batch):
+        scores = tuning.setup.scores(sampler, pictures[start : start + tuning.batch], names, tuning.seed)
+        yield {name: scores[name].tolist() for name in names}
+
+
+def _means(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
 
 
 def _final(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> dict[str, float]:
-    """The means that a preset carries."""
-    names = list(dict.fromkeys([tuning.metric_name, *SCORED]))
-    total = dict.fromkeys(names, 0.0)
-    for start in range(0, len(pictures), tuning.batch):
-        scores = tuning.setup.scores(sampler, pictures[start : start + tuning.batch], names, tuning.seed)
-        total = {name: total[name] + float(scores[name].sum()) for name in names}
-    return {name: round(value / len(pictures), 4) for name, value in total.items()}
+    """The means over other pictures than those of the trials."""
+    batches = list(_scores(tuning, sampler, pictures))
+    return _means({name: [value for batch in batches for value in batch[name]] for name in batches[0]})
 
 
 def _check_runs(tuning: Tuning) -> None:
@@ -281,6 +302,11 @@ def _ended(study: Any) -> list[Any]:
 
 def _complete(study: Any) -> list[Any]:
     return [t for t in study.trials if t.state.name == "COMPLETE"]
+
+
+def _value(trial: Any) -> float | None:
+    """Optuna gives a trial that was stopped the value of its last image, which is no mean."""
+    return round(trial.value, 5) if trial.state.name == "COMPLETE" else None
 
 
 def _news(study: Any, tuning: Tuning) -> str:

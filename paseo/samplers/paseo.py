@@ -29,7 +29,7 @@ from paseo.noise import Noise
 from paseo.samplers.anchor import Anchor, coefficients
 from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record, whole
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
-from paseo.schedule import EtaRule, grid
+from paseo.schedule import EtaRule, grid, warped
 
 Start = Literal["proxy", "mean"]
 
@@ -48,6 +48,7 @@ class PASEO:
     weight: Weight = "ones"  # W, how far each entry of the measurement is believed
     start: Start = "proxy"  # z⁰, the first expansion point: the proxy's clean latent or μ_z
     eta: EtaRule = "ddpm"  # η_k, the width of the bridge
+    shift: float | None = None  # k of a flow grid, on any prior (SD3.5's own is 3); None walks the prior's grid
     perturb_prior: bool = True  # ξ_z
     perturb_measurement: bool = True  # ξ_y
     cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
@@ -63,6 +64,7 @@ class PASEO:
         yield "damping", 0 <= self.damping < inf, "λ is finite and not negative"
         yield "operator_noise", 0 <= self.operator_noise < inf, "r is a standard deviation"
         yield "operator_noise", self.trust > 0, "r = 0 with λ = 0 leaves the solve singular; give one of them"
+        yield "shift", self.shift is None or 0 < self.shift < inf, "the shift is positive, or None for the prior's grid"
         yield "cg_tolerance", self.cg_tolerance >= 0, "the relative tolerance is not negative"
 
     @property
@@ -90,7 +92,7 @@ class PASEO:
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         check_problem(self, problem, noise)
         y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z never meets half precision
-        points = grid(prior.schedule, self.steps, self.eta)
+        points = grid(warped(prior.schedule, self.shift), self.steps, self.eta)
         eta_z_min = narrowest_prior(points, self.eta)
         W = constant_weight(self.weight, replace(problem, y_z=y_z), noise)
         r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)  # std of ξ_y, drawn in any case

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint as recompute
 
 from paseo.base import Prior
-from paseo.schedule import Flow, OnLevels, Point, Schedule, grid
+from paseo.schedule import Point, Schedule, grid, warped
 
 
 def predict(prior: Prior, x: Tensor, p: Point, checkpoint: bool = False) -> tuple[Tensor, Tensor]:
@@ -47,9 +47,5 @@ def flow_time(p: Point) -> float:
 
 
 def walk(schedule: Schedule, steps: int, *, eta: float = 1.0, shift: float | None = None) -> list[Point]:
-    """`steps` points from noise to clean, whose η is `eta` times the DDPM bridge's; `shift` replaces the native grid.
-
-    With a shift k the levels are those of the uniform flow grid warped by τ ↦ kτ/(1+(k−1)τ), on any prior.
-    """
-    source = schedule if shift is None else OnLevels(schedule, Flow(shift))
-    return [replace(p, eta=eta * p.eta) for p in grid(source, steps, "ddpm")]
+    """`steps` points from noise to clean, whose η is `eta` times the DDPM bridge's; `shift` replaces the native grid."""
+    return [replace(p, eta=eta * p.eta) for p in grid(warped(schedule, shift), steps, "ddpm")]

@@ -20,7 +20,8 @@ from paseo.bench.chart import Dot, front, scatter, ticks
 from paseo.bench.grids import box, chosen_images
 from paseo.bench.report import write_report
 from paseo.bench.run import run
-from paseo.bench.tables import Column, marked
+from paseo.bench.scores import METRICS
+from paseo.bench.tables import Column, common_table, marked
 from paseo.errors import BadInput
 
 ALL = ["psnr", "ssim", "lpips", "lpips_vgg", "consistency", "psnr_hole", "psnr_visible", "lpips_hole", "lpips_vgg_hole"]
@@ -223,3 +224,21 @@ def test_command_line(tmp_path: Path, tiny: Path, photos: Path) -> None:
     )
     assert bad.exit_code == 0
     assert runner.invoke(app, ["bench", "run", out]).exit_code == 1
+
+
+def test_methods_with_fewer_images_are_compared_on_common_ones(smoke: Path) -> None:
+    """SILO has two images, PASEO three: in the second table both means are over SILO's two."""
+    bench = aggregate.load(smoke)
+    table = common_table(bench)
+    assert table is not None
+    assert "2 images" in table.title
+    common = {row["image"] for row in bench.rows if row["method"] == "silo" and row["task"] == "sr4"}
+    values = [row["metrics"]["lpips"] for row in bench.rows if (row["method"], row["task"]) == ("paseo", "sr4") and row["image"] in common]
+    assert next(row for row in table.rows if row[0].text == "PASEO")[1].text == f"{np.mean(values):.{METRICS['lpips'].digits}f}"
+    assert table.title in (smoke / "report/report.md").read_text()
+
+
+def test_equal_images_need_no_second_table(tmp_path: Path, tiny: Path, photos: Path) -> None:
+    folder = planned(tmp_path / "equal", tiny, photos, tasks=["sr4"])
+    assert run(folder).failed == 0
+    assert common_table(aggregate.load(folder)) is None

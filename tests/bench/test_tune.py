@@ -17,7 +17,16 @@ from paseo.errors import BadInput
 from paseo.presets import preset
 from paseo.samplers import METHODS
 
-FIXED = {"steps": 3, "inner_steps": 1, "damping": 0.0, "anchor": "arc", "start": "proxy", "eta": "ddpm", "operator_noise": 0.02}
+FIXED = {
+    "steps": 3,
+    "inner_steps": 1,
+    "damping": 0.0,
+    "anchor": "arc",
+    "start": "proxy",
+    "eta": "ddpm",
+    "shift": None,
+    "operator_noise": 0.02,
+}
 
 
 def tuning(tmp_path: Path, model: Path, photos: Path, **changes: Any) -> Tuning:
@@ -75,6 +84,19 @@ def test_the_grid_is_tried_after_what_is_used_now(tmp_path: Path, tiny: Path, ph
     more = [{"relaxation": 0.9}, {"relaxation": 0.4}]  # a grid that is new to the study, as far as it is new
     again = tune(tuning(tmp_path, tiny, photos, fixed={**FIXED, "cg_budget": 1}, grid=more, trials=4))
     assert [entry["settings"]["relaxation"] for entry in again.history] == [1.0, 0.2, 0.9, 0.4]
+
+
+def test_a_trial_far_from_the_best_is_given_up_after_the_first_images(
+    tmp_path: Path, tiny: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two images no rank test can tell; the distance can. A fixed share of the best error stands for the real one."""
+    changes = {"fixed": {**FIXED, "cg_budget": 1}, "grid": [{"relaxation": 0.2}], "trials": 2}
+    monkeypatch.setattr("paseo.bench.tune.HOPELESS", 0.01)  # every later trial is hopeless
+    tuned = tune(tuning(tmp_path, tiny, photos, **changes))
+    assert [entry["lpips"] is None for entry in tuned.history] == [False, True]
+    assert tuned.pruned == 1
+    kept = tune(tuning(tmp_path / "all", tiny, photos, **changes, prune=False))
+    assert kept.pruned == 0
 
 
 def test_tuning_resumes_and_counts(tmp_path: Path, tiny: Path, photos: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from paseo.base import Counted, Prior, Problem, Step
-from paseo.errors import Cancelled
+from paseo.errors import BadInput, Cancelled
 from paseo.linalg import linearize
 from paseo.noise import Noise
 from paseo.operators.exact import LatentBlur, LatentMask, LatentMatrix
@@ -490,6 +490,22 @@ def test_the_same_run_in_every_view(schedule: Any, view: Callable[[Prior], Prior
     sampler = PASEO(steps=12, inner_steps=2, relaxation=0.7, operator_noise=0.1)
     a, b = sampler(native, task, Noise([0, 1])), sampler(view(native), task, Noise([0, 1]))
     torch.testing.assert_close(b, a, rtol=1e-6, atol=1e-6)
+
+
+def test_a_shift_replaces_the_grid_on_any_prior() -> None:
+    """Shift 1 is the uniform flow grid, and shift 3 visits the same levels on a VP prior as on a flow prior."""
+    task, noise = problem(2), Noise([0, 1])
+    plain = PASEO(steps=12, operator_noise=0.1)
+    own, one = (s(prior(Flow()), task, Noise([0, 1])) for s in (plain, replace(plain, shift=1.0)))
+    torch.testing.assert_close(one, own, rtol=1e-9, atol=1e-9)
+    three = replace(plain, shift=3.0)
+    flow = three(prior(Flow()), task, noise)
+    assert not torch.allclose(flow, own)
+    torch.testing.assert_close(three(as_vp(prior(Flow())), task, Noise([0, 1])), flow, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(plain(prior(Flow(3.0)), task, Noise([0, 1])), flow, rtol=1e-9, atol=1e-9)
+    for bad in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(BadInput, match="shift"):
+            PASEO(shift=bad)
 
 
 def test_exact_solve_with_a_blur_equals_a_converged_cg() -> None:
