@@ -1,21 +1,29 @@
 """The main comparison: five tasks, every method, at the settings kept for the embedded model (the paper's FFHQ table).
 
 PASEO and PASEO† spend 53 denoiser calls, every other method at most 79, as in the paper's SD3.5 block. Baselines use the true
-degradation. Where no settings are kept for a method it runs at its defaults, and the note in the table says so.
+degradation. Where no settings are kept for a method it runs at its defaults, and the note in the table says so. Places are
+counted on the images that every method of a task has.
+
+    paseo reproduce main --set data=FACES                  computes, all methods on the same images
+    paseo reproduce main --set run=out/bench               reads a finished `paseo bench run`, where slow methods may have fewer
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paseo.bench import aggregate
 from paseo.bench.aggregate import Bench, Summary
+from paseo.bench.cells import Store
 from paseo.bench.report import write_report
 from paseo.errors import BadInput
 from paseo.presets import presets
 from paseo.reproduce.findings import Finding, count
 from paseo.reproduce.main_paper import PAPER
-from paseo.reproduce.variants import Options, Study, carry_out, tasks_of
+from paseo.reproduce.variants import Options as Common
+from paseo.reproduce.variants import Study, carry_out, tasks_of
 from paseo.samplers import METHODS
 
 __all__ = ["Options", "run"]
@@ -24,9 +32,16 @@ OURS, BUDGET, OTHERS = ("paseo", "paseo-dagger"), 53, 79
 HEADER = ("task", "method", "LPIPS", "PSNR", "KD ×10³", "NFE", "CPU s", "MiB", "rv51 LPIPS", "sd35 LPIPS", "settings")
 
 
+@dataclass(frozen=True)
+class Options(Common):
+    run: str = ""  # folder of a `paseo bench run` to read instead of computing
+
+
 def run(o: Options) -> Study:
-    tasks = tasks_of(o)
-    bench, store = carry_out(o, "main", methods(o), tasks, features=True)
+    bench, store = (
+        (aggregate.load(Path(o.run)), Store(Path(o.run))) if o.run else carry_out(o, "main", methods(o), tasks_of(o), features=True)
+    )
+    tasks = [task for task in bench.config.tasks if (task, "paseo") in bench.summaries]
     kept = _kept(o.model)
     lines: list[list[Any]] = []
     for task in tasks:
@@ -68,7 +83,7 @@ def ranks(bench: Bench, tasks: list[str]) -> dict[str, int]:
     """task → place of the better of PASEO and PASEO† in LPIPS among all methods, counted from 1."""
     places = {}
     for task in tasks:
-        scores = {s.method: s.metrics["lpips"].mean for s in bench.of(task)}
+        scores = {s.method: s.metrics["lpips"].mean for s in bench.on_common_images(task, "lpips")}
         best = min(v for m, v in scores.items() if m in OURS)
         places[task] = 1 + sum(v < best for m, v in scores.items() if m not in OURS)
     return places

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from runs import planned
 
 from paseo import reproduce
+from paseo.bench.run import run as compute
 from paseo.errors import BadInput
 from paseo.reproduce import anchors, draws, inpaint, main, ofat, steps
 from paseo.reproduce.findings import Finding, verdict
@@ -110,6 +112,7 @@ def test_main_findings_on_the_papers_figures() -> None:
     summaries = {
         (task, method): Summary(
             *(task, method, 1, 1, 0, 1, 53),
+            values={"lpips": {"an image": v}},
             metrics={"psnr": Interval(p, p, p), "lpips": Interval(v, v, v)},
             cost={"cpu_seconds": s, "extra_bytes": g * 2**30},
         )
@@ -119,6 +122,19 @@ def test_main_findings_on_the_papers_figures() -> None:
     bench = Bench(config, (), (), summaries, {}, (), {})
     assert main.ranks(bench, list(TASKS)) == {"sr4": 1, "sr8": 1, "blur": 1, "inpaint": 1, "jpeg": 2}
     assert all(f.holds for f in main.findings(bench, list(TASKS)))
+
+
+def test_main_reads_a_benchmark_and_ranks_on_common_images(tmp_path: Path, tiny: Path, photos: Path) -> None:
+    """LDPS has one image, PASEO two: the places are those on the one, whatever the means over all say."""
+    methods = [{"name": "paseo", "settings": {"steps": 4}}, {"name": "ldps", "settings": {"steps": 4}, "count": 1}]
+    folder = planned(tmp_path / "run", tiny, photos, tasks=["sr4"], methods=methods)
+    assert compute(folder).failed == 0
+    study = main.run(main.Options(model=str(tiny), run=str(folder)))
+    assert [line[1] for line in study.lines] == ["paseo", "ldps"]
+    first = {s.method: next(iter(s.values["lpips"].values())) for s in study.bench.of("sr4")}
+    assert main.ranks(study.bench, ["sr4"]) == {"sr4": 1 + (first["ldps"] < first["paseo"])}
+    with pytest.raises(BadInput, match=r"config\.yaml"):
+        main.run(main.Options(run=str(tmp_path / "nowhere")))
 
 
 def test_pairwise_distance() -> None:
