@@ -1,0 +1,117 @@
+"""BENCHMARKS.md from finished runs: no figure in it is typed by hand.
+
+    python benchmarks/page.py --main out/bench --equal out/bench-equal --studies out/studies
+
+STUDIES holds what `paseo reproduce NAME --json STUDIES/NAME.json` wrote and, as NAME.txt, what it printed. The reports' JSON and CSV
+files and the studies are copied into benchmarks/results, from where the tables can be checked without running anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from PIL import Image
+
+from paseo.bench import aggregate
+from paseo.bench.aggregate import Bench
+from paseo.bench.report import facts, tables, write_report
+from paseo.bench.tables import overview_table
+from paseo.files import write_text
+from paseo.reproduce import EXPERIMENTS
+from paseo.reproduce.main import findings
+
+HERE = Path(__file__).parent
+HEAD = """# Benchmarks
+
+Everything here was measured on the embedded model `faces-128` with held-out synthetic faces, which no weight and no setting has seen.
+A run survives being killed, goes on where it stopped, and gives the same rows in one process, in several, or on Ray.
+
+```
+{commands}
+```
+
+Every baseline uses the true degradation, SILO and PASEO the learned operator, and all of them one prior, one codec, one measurement per
+image and one counter of denoiser calls. Settings: seven trials per method and task by LPIPS on the same validation faces
+(`benchmarks/tune.py`; every trial is in [search.json](paseo/models/faces-128/search.json), how many faces stood behind it too). PASEO's
+structure (P, C, weights, grid) was looked for in further trials, which stand there under `earlier`.
+"""
+COMMANDS = (
+    "paseo train faces --help                       # where FACES comes from: any folder or tar of the synthetic faces",
+    "DATA='data={path: FACES, part: test, count: 100}'",
+    'paseo bench plan benchmarks/faces-128.yaml -o out/bench --set "$DATA"        # 79 denoiser calls, PASEO 53',
+    'paseo bench plan benchmarks/faces-128-equal.yaml -o out/bench-equal --set "$DATA"   # 53 for all',
+    "paseo bench run out/bench --shard 0/2 &        # as many processes as cores, or --engine ray",
+    "paseo bench run out/bench --shard 1/2",
+    "paseo bench report out/bench",
+    "paseo reproduce main --set run=out/bench",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--main", type=Path, required=True, help="folder of the run of faces-128.yaml")
+    parser.add_argument("--equal", type=Path, help="folder of the run of faces-128-equal.yaml")
+    parser.add_argument("--studies", type=Path, help="folder of NAME.json and NAME.txt of `paseo reproduce NAME`")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "BENCHMARKS.md")
+    o = parser.parse_args()
+    bench = aggregate.load(o.main)
+    parts = [HEAD.format(commands="\n".join(COMMANDS)), *conditions(bench), *verdicts(bench)]
+    parts += ["## All methods\n", *(table.markdown() for table in tables(bench, cost=True)), *pictures(o.main, o.out.parent)]
+    keep(o.main, "main")
+    if o.equal:
+        equal = aggregate.load(o.equal)
+        parts += ["## At the same number of denoiser calls\n", *conditions(equal)]
+        parts += [overview_table(equal, name).markdown() for name in ("lpips", "psnr")]
+        parts += [table.markdown() for table in tables(equal, cost=True)[1:]]
+        write_report(o.equal)
+        keep(o.equal, "equal")
+    parts += studies(o.studies) if o.studies else []
+    write_text(o.out, "\n".join(parts))
+    print(o.out)
+
+
+def conditions(bench: Bench) -> list[str]:
+    return [*(f"- {line}" for line in facts(bench, cost=True)), ""]
+
+
+def verdicts(bench: Bench) -> list[str]:
+    """What was hoped for and whether it came."""
+    tasks = [task for task in bench.config.tasks if (task, "paseo") in bench.summaries]
+    return ["## What holds\n", "```", *(f.line() for f in findings(bench, tasks)), "```\n"]
+
+
+def pictures(run: Path, root: Path) -> list[str]:
+    """The grids of the report as JPEG files in docs/images."""
+    found = []
+    for name, path in ((p.stem, p) for p in sorted((write_report(run)["markdown"].parent / "grids").glob("*.png"))):
+        target = root / "docs" / "images" / f"bench-{name}.jpg"
+        Image.open(path).convert("RGB").save(target, quality=88)
+        found.append(f"![{name}: the faces on which PASEO does best, every method on the same ones](docs/images/{target.name})\n")
+    return ["### Pictures\n", "The five faces with PASEO's lowest LPIPS per task, as in the paper; not a random choice.\n", *found]
+
+
+def keep(run: Path, name: str) -> None:
+    target = HERE / "results" / name
+    target.mkdir(parents=True, exist_ok=True)
+    for file in ("quality.json", "cost.json", "rows.csv"):
+        shutil.copy(run / "report" / file, target / file)
+
+
+def studies(folder: Path) -> list[str]:
+    """The paper's other experiments: what they printed."""
+    parts = ["## The paper's experiments at this scale\n", "Each is `paseo reproduce NAME`; our figures beside the paper's.\n"]
+    target = HERE / "results" / "studies"
+    target.mkdir(parents=True, exist_ok=True)
+    for name, text in EXPERIMENTS.items():
+        if name == "main" or not (folder / f"{name}.txt").is_file():
+            continue
+        shutil.copy(folder / f"{name}.json", target / f"{name}.json")
+        printed = (folder / f"{name}.txt").read_text().rstrip()
+        parts += [f"### {name}: {text}\n", f"```\n{printed}\n```\n"]
+    return parts
+
+
+if __name__ == "__main__":
+    main()
