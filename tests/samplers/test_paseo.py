@@ -10,56 +10,18 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from paseo.base import Counted, Prior, Problem, Step
 from paseo.errors import BadInput, Cancelled
 from paseo.linalg import linearize
 from paseo.noise import Noise
 from paseo.operators.exact import LatentBlur, LatentMask, LatentMatrix
-from paseo.priors import GaussianPrior, MixturePrior, as_flow, as_ve, as_vp
+from paseo.priors import GaussianPrior, as_flow, as_ve, as_vp
 from paseo.samplers import PASEO
 from paseo.samplers.anchor import coefficients
-from paseo.samplers.weight import THRESHOLD, constant_weight, erode, noise_spread, sensitivity
 from paseo.schedule import VP, Flow, SD3Flow, grid
-
-F64 = torch.float64
-D, Q = 6, 4
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
-
-
-class Smooth(nn.Module):
-    """A small nonlinear operator R⁶ → R⁴ in float64."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.net = nn.Sequential(nn.Linear(D, 8), nn.Tanh(), nn.Linear(8, Q)).to(F64).requires_grad_(False)
-
-    def forward(self, z: Tensor) -> Tensor:
-        return self.net(z)
-
-
-def prior(schedule: Any = None) -> MixturePrior:
-    return MixturePrior.isotropic([normal(D, seed=i) for i in range(3)], std=0.4, schedule=schedule or Flow())
-
-
-def problem(batch: int = 3, operator: Any = None, observed: Tensor | None = None) -> Problem:
-    y = normal(batch, Q, seed=9)
-    return Problem(y=y, y_z=y, sigma_y=0.01, operator=operator or Smooth(), observed=observed, latent_shape=(batch, D))
-
-
-def conv_problem(batch: int = 2, observed: Tensor | None = None) -> tuple[GaussianPrior, Problem]:
-    """A convolutional operator on 3×6×6 latents with a dead corner."""
-    torch.manual_seed(1)
-    net = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.SiLU(), nn.Conv2d(5, 3, 3, padding=1)).to(F64).requires_grad_(False)
-    alive = torch.ones(6, 6, dtype=F64)
-    alive[:3, :3] = 0.0
-    y = normal(batch, 3, 6, 6, seed=2)
-    return GaussianPrior.natural((3, 6, 6)), Problem(y=y, y_z=y, sigma_y=0.01, operator=lambda z: alive * net(z), observed=observed)
+from samplers.small import F64, D, Q, Smooth, conv_problem, normal, prior, problem
 
 
 def jacobian(H: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
@@ -377,90 +339,6 @@ def test_fresh_anchor_is_the_closed_form(budget: int | None) -> None:
     if budget is None:
         S = 0.3**2 * torch.eye(Q, dtype=F64) + 4.0 * H.H @ H.H.T
         torch.testing.assert_close(a, mu_tilde + 4.0 * torch.linalg.solve(S, (y - mu_tilde @ H.H.T).T).T @ H.H)
-
-
-def test_soft_weights_are_row_norms() -> None:
-    """With many probes the Hutchinson estimate converges to ‖J_i‖, scaled to a largest entry of 1."""
-    M = normal(Q, D)
-    w = sensitivity(lambda v: v @ M.T, torch.zeros(1, D, dtype=F64), Noise(0), probes=4000)
-    rows = M.norm(dim=1)
-    assert w.max().item() == 1.0
-    torch.testing.assert_close(w[0], rows / rows.max(), rtol=0.1, atol=0.0)  # 4000 probes: about 1 % each
-
-
-def test_soft_weights_ignore_what_no_latent_can_move() -> None:
-    _, task = conv_problem(2)
-    w = sensitivity(linearize(task.operator, task.y_z).J, task.y_z, Noise([0, 1]))
-    assert (w[..., :3, :3] == 0).all()
-    assert (w.flatten(1).amax(1) == 1).all()
-
-
-def test_fixed_weights_are_thresholded_and_eroded() -> None:
-    _, task = conv_problem(2)
-    w = constant_weight("fixed", task, Noise([0, 1]))
-    assert w is not None
-    raw = sensitivity(linearize(task.operator, task.y_z).J, task.y_z, Noise([0, 1]))
-    assert torch.equal(w, erode(raw * (raw >= THRESHOLD)))
-    assert (w[..., :4, :4] == 0).all()  # the dead corner, one cell wider
-    assert set((w[w > 0] >= THRESHOLD).tolist()) == {True}
-
-
-def test_erosion_takes_one_cell_and_spares_the_border() -> None:
-    w = torch.ones(1, 1, 7, 7)
-    w[..., 3, 3] = 0.0
-    assert (erode(w) == 0).sum() == 9
-    assert torch.equal(erode(torch.ones(1, 1, 4, 4)), torch.ones(1, 1, 4, 4))
-
-
-class KnowsItsErrors(LatentMatrix):
-    """A matrix whose measurement has its own noise in every entry."""
-
-    residual = torch.tensor([0.1, 0.2, 0.4, 0.8], dtype=F64)
-
-
-def test_residual_weights_are_the_posterior_of_unequal_noise() -> None:
-    """Prior N(0, η²I), y = Mz + ε with ε_i ~ N(0, r_i²): mean and covariance of many perturbed solves are Bayes' own."""
-    M, eta, n = normal(Q, D, seed=2), 0.7, 20_000
-    H, y = KnowsItsErrors(M), normal(1, Q, seed=3)
-    r_i = KnowsItsErrors.residual
-    r = r_i.square().mean().sqrt()  # the mean noise, so that r/w_i = r_i
-    sampler = PASEO(operator_noise=float(r), weight="residual", cg_budget=Q, cg_tolerance=0.0)
-    task = Problem(y=y, y_z=y, sigma_y=0.01, operator=H, latent_shape=(1, D))
-    W = constant_weight("residual", task, Noise(0))
-    assert W is not None
-    torch.testing.assert_close(noise_spread("residual", W) * r, r_i)
-    y_tilde = y + r * noise_spread("residual", W) * normal(n, Q, seed=4)
-    draws = sampler.correct(H, torch.zeros(n, D, dtype=F64), eta * normal(n, D, seed=5), y_tilde, eta, W, Noise(0))
-    covariance = torch.linalg.inv(torch.eye(D, dtype=F64) / eta**2 + M.T @ torch.diag(r_i**-2) @ M)
-    mean = covariance @ M.T @ torch.diag(r_i**-2) @ y[0]
-    assert ((draws.mean(0) - mean).abs() < 5 * (covariance.diagonal() / n).sqrt()).all()
-    largest = covariance.diagonal().max()
-    assert (torch.cov(draws.T) - covariance).abs().max() < 5 * largest * math.sqrt(2 / n)
-
-
-def test_residual_weights_reach_the_noise_of_a_run() -> None:
-    """Entries with ten times the error are fitted less closely, and the run differs from one with equal weights."""
-    model, (equal, unequal) = prior(), (LatentMatrix(normal(Q, D, seed=2)), KnowsItsErrors(normal(Q, D, seed=2)))
-    a = PASEO(steps=8, operator_noise=0.3)(model, problem(3, equal), Noise([0, 1, 2]))
-    b = PASEO(steps=8, operator_noise=0.3, weight="residual")(model, problem(3, unequal), Noise([0, 1, 2]))
-    assert not torch.allclose(a, b, atol=1e-3)
-    task = problem(3, unequal)
-    KnowsItsErrors.residual, kept = torch.ones(Q, dtype=F64), KnowsItsErrors.residual
-    try:
-        torch.testing.assert_close(PASEO(steps=8, operator_noise=0.3, weight="residual")(model, task, Noise([0, 1, 2])), a)
-    finally:
-        KnowsItsErrors.residual = kept
-
-
-def test_masked_cells_do_not_matter() -> None:
-    seen = torch.ones(1, 1, 6, 6, dtype=F64)
-    seen[..., :2, :] = 0.0
-    model, task = conv_problem(2, observed=seen)
-    garbage = task.y_z.clone()
-    garbage[..., :2, :] += 100.0
-    sampler = PASEO(steps=6, weight="mask", operator_noise=0.1)
-    a, b = (sampler(model, replace(task, y_z=y), Noise([0, 1])) for y in (task.y_z, garbage))
-    assert torch.equal(a, b)
 
 
 def test_a_mask_is_solved_in_two_iterations() -> None:
