@@ -20,7 +20,7 @@ from paseo.bench.report import facts, tables, write_report
 from paseo.bench.tables import overview_table
 from paseo.files import write_text
 from paseo.reproduce import EXPERIMENTS
-from paseo.reproduce.main import findings
+from paseo.reproduce.main import findings, measured
 
 HERE = Path(__file__).parent
 HEAD = """# Benchmarks
@@ -78,8 +78,7 @@ def conditions(bench: Bench) -> list[str]:
 
 def verdicts(bench: Bench) -> list[str]:
     """What was hoped for and whether it came."""
-    tasks = [task for task in bench.config.tasks if (task, "paseo") in bench.summaries]
-    return ["## What holds\n", "```", *(f.line() for f in findings(bench, tasks)), "```\n"]
+    return ["## What holds\n", "```", *(f.line() for f in findings(bench, measured(bench))), "```\n"]
 
 
 def pictures(run: Path, root: Path) -> list[str]:

@@ -1,7 +1,8 @@
 """Tables of a benchmark: best bold, second underlined, as Markdown, HTML and CSV from the same cells.
 
 As in the paper, values that look the same at the printed precision share their mark, and the second-best is the next
-distinct value.
+distinct value. A mean over fewer images than the others' has no mark, and a distance between sets is not shown for them:
+`common_table` compares on the same images.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Column:
     digits: int
     higher: bool | None = False  # is better; None: neither
     scale: float = 1.0
-    more: Callable[[Summary], str] = lambda s: ""  # printed after the value
+    any_images: bool = False  # comparable whatever the images: time and memory
 
     def text(self, s: Summary) -> str:
         value = self.value(s)
@@ -77,12 +78,13 @@ def _html(entry: Entry) -> str:
 def quality_table(bench: Bench, task: str, *, cost: bool = True) -> Table:
     """One task: every metric, distances, NFE, and seconds and memory unless left out."""
     summaries = bench.of(task)
-    columns = [_metric_column(name) for name in bench.metric_names(task)] + _distance_columns(summaries)
+    columns = [_metric_column(name) for name in bench.metric_names(task)]
+    columns += _distance_columns(summaries, full=max((s.images for s in summaries), default=0))
     columns.append(Column("NFE", lambda s: float(s.nfe), 0, None))
     if cost:
         device = bench.config.device
-        columns.append(Column("CPU s" if device == "cpu" else "s", lambda s: s.seconds(device), 2))
-        columns.append(Column("memory MiB", lambda s: s.cost.get("extra_bytes"), 0, scale=2**-20))
+        columns.append(Column("CPU s" if device == "cpu" else "s", lambda s: s.seconds(device), 2, any_images=True))
+        columns.append(Column("memory MiB", lambda s: s.cost.get("extra_bytes"), 0, scale=2**-20, any_images=True))
     columns.append(Column("images", lambda s: float(s.images), 0, None))
     table = marked(title_of(task), summaries, columns)
     missing = [f"{method_title(m)}: n/a ({reason.split('.')[0]})" for m, reason in bench.unsupported.get(task, {}).items()]
@@ -150,13 +152,12 @@ def marked(title: str, summaries: Sequence[Summary], columns: Sequence[Column]) 
 
 
 def _marks(summaries: Sequence[Summary], column: Column) -> list[tuple[str, Entry]]:
+    full = max((s.images for s in summaries), default=0)
     texts = {s.method: column.text(s) for s in summaries}
-    distinct = sorted({float(t) for t in texts.values() if t != "–"}, reverse=bool(column.higher))
+    ranked = {s.method: float(texts[s.method]) for s in summaries if texts[s.method] != "–" and (column.any_images or s.images == full)}
+    distinct = sorted(set(ranked.values()), reverse=bool(column.higher))
     places: dict[float, Mark] = dict(zip(distinct, ("best", "second"), strict=False)) if column.higher is not None else {}
-    return [
-        (s.method, Entry(texts[s.method] + column.more(s), places.get(float(texts[s.method]), "") if texts[s.method] != "–" else ""))
-        for s in summaries
-    ]
+    return [(m, Entry(text, places.get(ranked[m], "") if m in ranked else "")) for m, text in texts.items()]
 
 
 def _metric_column(name: str) -> Column:
@@ -165,16 +166,18 @@ def _metric_column(name: str) -> Column:
     return Column(f"{m.title} {arrow}", lambda s: s.metrics[name].mean if name in s.metrics else None, m.digits, m.higher)
 
 
-def _distance_columns(summaries: Sequence[Summary]) -> list[Column]:
+def _distance_columns(summaries: Sequence[Summary], full: int) -> list[Column]:
     names = sorted({name for s in summaries for name in s.distances})
-    return [_distance_column(name) for name in names]
+    return [_distance_column(name, full) for name in names]
 
 
-def _distance_column(name: str) -> Column:
+def _distance_column(name: str, full: int) -> Column:
     titles = {"kernel_vgg16": "KD-VGG ×10³ ↓", "kernel_vgg16_hole": "KD-VGG hole ×10³ ↓", "kernel_inception": "KID ×10³ ↓"}
     titles |= {"kernel_inception_hole": "KID hole ×10³ ↓", "fid": "FID ↓", "fid_hole": "FID hole ↓"}
     scale = 1.0 if name.startswith("fid") else 1e3
-    return Column(titles.get(name, name), lambda s: s.distances[name][0] if name in s.distances else None, 2, scale=scale)
+    return Column(
+        titles.get(name, name), lambda s: s.distances[name][0] if name in s.distances and s.images == full else None, 2, scale=scale
+    )
 
 
 def _difference(interval: Interval | None, name: str) -> Entry:

@@ -42,7 +42,7 @@ def run(o: Options) -> Study:
     bench, store = (
         (aggregate.load(Path(o.run)), Store(Path(o.run))) if o.run else carry_out(o, "main", methods(o), tasks_of(o), features=True)
     )
-    tasks = [task for task in bench.config.tasks if (task, "paseo") in bench.summaries]
+    tasks = measured(bench)
     kept = _kept(o.model)
     lines: list[list[Any]] = []
     for task in tasks:
@@ -78,6 +78,11 @@ def _measured(s: Summary) -> list[float | int | None]:
     distance = 1e3 * s.distances["kernel_vgg16"][0] if "kernel_vgg16" in s.distances else None
     memory = s.cost["extra_bytes"] / 2**20 if "extra_bytes" in s.cost else None
     return [s.metrics["lpips"].mean, s.metrics["psnr"].mean, distance, s.nfe, s.seconds("cpu"), memory]
+
+
+def measured(bench: Bench) -> list[str]:
+    """The tasks on which PASEO has results."""
+    return [task for task in bench.config.tasks if any(s.method == "paseo" for s in bench.of(task))]
 
 
 def ranks(bench: Bench, tasks: list[str]) -> dict[str, int]:

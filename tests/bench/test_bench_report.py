@@ -157,6 +157,14 @@ def test_best_bold_second_underlined_ties_share() -> None:
     assert "<u>0.20</u>" in lower.html()
 
 
+def test_a_mean_over_fewer_images_is_not_marked() -> None:
+    """The best value comes from two of three images: it cannot be set against the others, its time can."""
+    summaries = [Summary("sr4", name, n, n, 0, n, 1, metrics={"lpips": Interval(v, v, v)}) for name, v, n in (("a", 0.1, 2), ("b", 0.2, 3))]
+    for any_images, marks in ((False, ["", "best"]), (True, ["best", "second"])):
+        table = marked("t", summaries, [Column("x", lambda s: s.metrics["lpips"].mean, 2, any_images=any_images)])
+        assert [row[1].mark for row in table.rows] == marks
+
+
 def test_bootstrap_intervals_cover() -> None:
     """95 % intervals of a Gaussian mean: coverage within four standard errors of what 30 values give (about 93.5 %)."""
     rng = np.random.default_rng(1)
