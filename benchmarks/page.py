@@ -1,4 +1,4 @@
-"""BENCHMARKS.md from finished runs: no figure in it is typed by hand.
+"""BENCHMARKS.md from finished runs: no figure in it is typed by hand but those of reading.md, which draws the conclusions.
 
     python benchmarks/page.py --main out/bench --equal out/bench-equal --studies out/studies
 
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE.parent / "BENCHMARKS.md")
     o = parser.parse_args()
     bench = aggregate.load(o.main)
-    parts = [HEAD.format(commands="\n".join(COMMANDS)), *conditions(bench), *verdicts(bench)]
+    parts = [HEAD.format(commands="\n".join(COMMANDS)), *conditions(bench), *verdicts(bench), (HERE / "reading.md").read_text()]
     parts += ["## All methods\n", *(table.markdown() for table in tables(bench, cost=True)), *pictures(o.main, o.out.parent)]
     keep(o.main, "main")
     if o.equal:
