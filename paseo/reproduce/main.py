@@ -2,7 +2,7 @@
 
 PASEO and PASEO† spend 53 denoiser calls, every other method at most 79, as in the paper's SD3.5 block. Baselines use the true
 degradation. Where no settings are kept for a method it runs at its defaults, and the note in the table says so. Places are
-counted on the images that every method of a task has.
+counted pair by pair, on the images that both methods have.
 
     paseo reproduce main --set data=FACES                  computes, all methods on the same images
     paseo reproduce main --set run=out/bench               reads a finished `paseo bench run`, where slow methods may have fewer
@@ -86,13 +86,18 @@ def measured(bench: Bench) -> list[str]:
 
 
 def ranks(bench: Bench, tasks: list[str]) -> dict[str, int]:
-    """task → place of the better of PASEO and PASEO† in LPIPS among all methods, counted from 1."""
+    """task → place in LPIPS, counted from 1: ahead is who is better than PASEO and than PASEO†, each on the images both have."""
     places = {}
     for task in tasks:
-        scores = {s.method: s.metrics["lpips"].mean for s in bench.on_common_images(task, "lpips")}
-        best = min(v for m, v in scores.items() if m in OURS)
-        places[task] = 1 + sum(v < best for m, v in scores.items() if m not in OURS)
+        found = bench.of(task)
+        own = [s for s in found if s.method in OURS]
+        places[task] = 1 + sum(all(_better(s, o) for o in own) for s in found if s.method not in OURS)
     return places
+
+
+def _better(a: Summary, b: Summary) -> bool:
+    mine, theirs = a.values["lpips"], b.values["lpips"]
+    return sum(mine[i] - theirs[i] for i in mine.keys() & theirs.keys()) < 0
 
 
 def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
