@@ -1,9 +1,9 @@
 """Picture grids after the paper's rule ("Additional qualitative results").
 
 Rows: the five images with the lowest LPIPS of the reference method among the first hundred, and every method on those same
-images. They are its best cases, chosen without looking at any other method, and not a random sample. Columns: truth,
-measurement, methods. Below each row the boxed region, half the image's side wide and a quarter high, enlarged without
-smoothing. The box is placed without looking at any restoration:
+images; where methods have different ones, among those that all have. They are its best cases, chosen without looking at any
+other method, and not a random sample. Columns: truth, measurement, methods. Below each row the boxed region, half the image's
+side wide and a quarter high, enlarged without smoothing. The box is placed without looking at any restoration:
 
     eyes      a fixed box on the eyes, for aligned faces
     detail    the window of the truth with the largest mean gradient magnitude; the centre where pixels were hidden
@@ -33,7 +33,9 @@ Region = tuple[int, int, int, int]  # left, top, right, bottom
 
 def chosen_images(bench: Bench, task: str) -> list[str]:
     """Hashes of the images shown for a task, best first."""
-    order = list(dict.fromkeys(cell.image_sha256 for cell in bench.cells if cell.task == task))[:AMONG]
+    planned = list(dict.fromkeys(cell.image_sha256 for cell in bench.cells if cell.task == task))[:AMONG]
+    shared = set.intersection(*(set(s.values.get("lpips", {})) for s in bench.of(task))) if bench.of(task) else set()
+    order = [sha for sha in planned if sha in shared] or planned
     summary = bench.summaries.get((task, bench.config.reference))
     values = summary.values.get("lpips", {}) if summary is not None else {}
     ranked = sorted((sha for sha in order if sha in values), key=lambda sha: (values[sha], order.index(sha)))
@@ -121,6 +123,7 @@ def _open(path: Path) -> Image.Image | None:
 def caption(bench: Bench, task: str) -> str:
     shown = len(chosen_images(bench, task))
     return (
-        f"{title_of(task)}: the {shown} images with the lowest LPIPS of {method_title(bench.config.reference)} among the first {AMONG}, "
+        f"{title_of(task)}: the {shown} images with the lowest LPIPS of {method_title(bench.config.reference)} among the first {AMONG} "
+        "that every method has, "
         "its best cases and not a random sample; below each, the region boxed on the truth."
     )
