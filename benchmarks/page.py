@@ -35,7 +35,8 @@ A run survives being killed, goes on where it stopped, and gives the same rows i
 Every baseline uses the true degradation, SILO and PASEO the learned operator, and all of them one prior, one codec, one measurement per
 image and one counter of denoiser calls. Settings: seven trials per method and task by LPIPS on the same validation faces
 (`benchmarks/tune.py`; every trial is in [search.json](paseo/models/faces-128/search.json), how many faces stood behind it too). PASEO's
-structure (P, C, weights, grid) was looked for in further trials, which stand there under `earlier`.
+structure (P, C, weights, grid) was looked for in more runs than any other method had: some stand there under `earlier`, the
+[model card](paseo/models/faces-128/README.md) counts the rest.
 """
 COMMANDS = (
     "paseo train faces --help                       # where FACES comes from: any folder or tar of the synthetic faces",
