@@ -24,7 +24,7 @@ from paseo.files import read_json, write_json
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and what is tried first
-    "paseo": ("relaxation=0.2,0.5,0.8", "operator_noise=0.1,0.3"),
+    "paseo": ("relaxation=0.25,0.5,0.8", "operator_noise=0.05,0.2"),
     "paseo-dagger": ("relaxation=0.5,1.0", "operator_noise=0.01,0.03,0.1"),
     "ding": ("observation_noise=0.003,0.03,0.1,0.3,0.6,1.0",),
     "dds": ("gamma=0.3,3.0,10.0,30.0,100.0,1000.0",),
@@ -42,13 +42,13 @@ GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and
     "resample": ("lr_latent=0.001,0.002,0.01,0.02,0.05,0.1",),
 }
 # Of PASEO, found beforehand (search.json, `earlier`): what makes it faster than the methods it is set against, and its grid.
-LINEAR = {"inner_steps": 2, "cg_budget": 2, "damping": 0.001, "weight": "residual", "shift": 3.0}
+ONCE = {"inner_steps": 1, "damping": 0.001, "weight": "residual", "eta": "ddpm", "shift": 3.0}
 STRUCTURE: dict[str, dict[str, Any]] = {
-    "sr4": {**LINEAR, "inner_steps": 1, "cg_budget": 4},
-    "sr8": LINEAR,
-    "blur": LINEAR,
-    "inpaint": {"inner_steps": 1, "cg_budget": 2, "damping": 0.001, "weight": "mask", "shift": None},
-    "jpeg": {"inner_steps": 3, "cg_budget": 1, "damping": 0.0, "weight": "residual", "shift": None},
+    "sr4": {**ONCE, "cg_budget": 3},
+    "sr8": {**ONCE, "cg_budget": 3, "eta": "sqrt", "shift": 2.0},
+    "blur": {**ONCE, "cg_budget": 4},
+    "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": None},
+    "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None},
 }
 BUDGETS = {"paseo": 53, "paseo-dagger": 53}
 OTHERS = 79
