@@ -48,7 +48,7 @@ STRUCTURE: dict[str, dict[str, Any]] = {
     "sr8": {**ONCE, "cg_budget": 3, "eta": "sqrt", "shift": 2.0},
     "blur": {**ONCE, "cg_budget": 4},
     "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": None},
-    "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None},
+    "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None, "recheck": 2},
 }
 BUDGETS = {"paseo": 53, "paseo-dagger": 53}
 OTHERS = 79

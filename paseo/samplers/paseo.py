@@ -27,7 +27,9 @@ from paseo.errors import BadInput
 from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
 from paseo.samplers.anchor import Anchor, coefficients
+from paseo.samplers.defect import defect, looks
 from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record, whole
+from paseo.samplers.misfit import needs_pixels
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
 from paseo.schedule import EtaRule, grid, warped
 
@@ -49,6 +51,7 @@ class PASEO:
     start: Start = "proxy"  # z⁰, the first expansion point: the proxy's clean latent or μ_z
     eta: EtaRule = "ddpm"  # η_k, the width of the bridge
     shift: float | None = None  # k of a flow grid, on any prior (SD3.5's own is 3); None walks the prior's grid
+    recheck: int = 0  # beyond the paper: every so many steps H is set right by its error at z (defect.py); 0 never looks
     perturb_prior: bool = True  # ξ_z
     perturb_measurement: bool = True  # ξ_y
     cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
@@ -65,6 +68,7 @@ class PASEO:
         yield "operator_noise", 0 <= self.operator_noise < inf, "r is a standard deviation"
         yield "operator_noise", self.trust > 0, "r = 0 with λ = 0 leaves the solve singular; give one of them"
         yield "shift", self.shift is None or 0 < self.shift < inf, "the shift is positive, or None for the prior's grid"
+        yield "recheck", whole(self.recheck, 0), "it counts the steps between two looks at the operator's error; 0 never looks"
         yield "cg_tolerance", self.cg_tolerance >= 0, "the relative tolerance is not negative"
 
     @property
@@ -82,6 +86,8 @@ class PASEO:
             return "weight='fixed' expands the operator at the encoded measurement, which here is no latent. Try weight='soft'."
         if self.weight == "residual" and residual(problem) is None:
             return "weight='residual' needs an operator that knows its errors per channel, and this one does not. Try weight='ones'."
+        if self.recheck and (reason := needs_pixels(problem)):
+            return f"recheck={self.recheck} compares the operator with the degradation: {reason} Or set recheck=0."
         if self.cg_budget is None and not hasattr(problem.operator, "solve"):
             return "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         if self.cg_budget is None and self.weight != "ones":
@@ -97,6 +103,7 @@ class PASEO:
         W = constant_weight(self.weight, replace(problem, y_z=y_z), noise)
         r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)  # std of ξ_y, drawn in any case
         p_z = float(self.perturb_prior)
+        d: Tensor | float = 0.0  # the operator's error, as far as it was looked at
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
             x0 = prior.x0(x, t.t)  # 3
@@ -106,7 +113,7 @@ class PASEO:
             x1_pxy = (x_pxy - s.alpha * prior.x0(x_pxy, s.t)) / s.sigma  # 8
             mu_z, eta_z = (m - s.sigma * x1_pxy) / s.alpha, s.eta_z  # 9
             z = (x_pxy - s.sigma * x1_pxy) / s.alpha if self.start == "proxy" else mu_z  # 10
-            y_tilde = y_z + r_y * noise.like(y_z)  # 11, 12
+            y_tilde = y_z - d + r_y * noise.like(y_z)  # 11, 12
             mu_tilde = mu_z + p_z * eta_z * noise.like(x)  # 11, 12
             c1, c2 = coefficients(self.anchor, eta_z_min / eta_z)  # 13
             trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
@@ -114,6 +121,7 @@ class PASEO:
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
                 z_star = self.correct(problem.operator, z, z_a, y_tilde, eta_z, W, noise, trace)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
+            d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
             watch(Step(k, self.steps - 2, s, x, z, trace or {}))

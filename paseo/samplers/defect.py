@@ -1,0 +1,32 @@
+"""The learned operator's error at an estimate, d(z) = E(A(D(z))) − H(z): known without the truth, for one decode and one encode.
+
+Beyond the paper, whose autoencoder runs twice per image. y_z − d(z) is then matched instead of y_z, which is a deferred
+correction of H. It pays where H is far from E∘A∘D (JPEG) and the degradation is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from paseo.base import Problem
+from paseo.samplers.misfit import codec_of
+
+SHARE = 0.7  # of d(z): the error at the truth is like the error at the estimate, but not the same
+BEFORE = 5  # the first fifth of a run has no estimate worth a look
+
+
+def looks(k: int, steps: int, every: int) -> bool:
+    """Whether step k (from 0) ends with a look at the operator's error."""
+    first = steps // BEFORE
+    return every > 0 and k >= first and (k - first) % every == 0
+
+
+def defect(problem: Problem, z: Tensor) -> Tensor:
+    """The part of d(z) that is believed."""
+    A: Any = problem.degradation
+    codec = codec_of(problem)
+    x = codec.decode(z).clamp(-1, 1)
+    true = codec.encode(A.lift(A(x), (x.shape[-2], x.shape[-1])))
+    return SHARE * (true.to(z) - problem.operator(z))
