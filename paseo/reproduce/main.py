@@ -86,18 +86,15 @@ def measured(bench: Bench) -> list[str]:
 
 
 def ranks(bench: Bench, tasks: list[str]) -> dict[str, int]:
-    """task → place in LPIPS, counted from 1: ahead is who is better than PASEO and than PASEO†, each on the images both have."""
-    places = {}
-    for task in tasks:
-        found = bench.of(task)
-        own = [s for s in found if s.method in OURS]
-        places[task] = 1 + sum(all(_better(s, o) for o in own) for s in found if s.method not in OURS)
-    return places
+    """task → PASEO's place in LPIPS, counted from 1: ahead is who is better on the images that both have."""
+    own = {t: bench.summaries[t, "paseo"] for t in tasks}
+    return {t: 1 + sum(_gain(s, own[t], "lpips") < 0 for s in bench.of(t) if s.method not in OURS) for t in tasks}
 
 
-def _better(a: Summary, b: Summary) -> bool:
-    mine, theirs = a.values["lpips"], b.values["lpips"]
-    return sum(mine[i] - theirs[i] for i in mine.keys() & theirs.keys()) < 0
+def _gain(a: Summary, b: Summary, metric: str) -> float:
+    """Σ a − b over the images that both have."""
+    mine, theirs = a.values[metric], b.values[metric]
+    return sum(mine[i] - theirs[i] for i in sorted(mine.keys() & theirs.keys()))
 
 
 def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
@@ -106,7 +103,7 @@ def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
     own = {t: bench.summaries[t, "paseo"] for t in tasks}
     faster = [all(own[t].cost["cpu_seconds"] < s.cost["cpu_seconds"] for s in others[t]) for t in tasks]
     leaner = [all(own[t].cost["extra_bytes"] <= s.cost["extra_bytes"] for s in others[t]) for t in tasks]
-    sharper = [any(s.metrics["psnr"].mean > own[t].metrics["psnr"].mean for s in others[t]) for t in tasks]
+    sharper = [any(_gain(s, own[t], "psnr") > 0 for s in others[t]) for t in tasks]
     shown = ", ".join(f"{t} {p}" for t, p in place.items())
     found = [
         Finding("PASEO is first or second in LPIPS on every task.", "SD3.5: 5 of 5", f"places: {shown}", max(place.values()) <= 2),
@@ -135,7 +132,7 @@ def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
             )
         )
     if all((t, "paseo-dagger") in bench.summaries for t in tasks):
-        arc = [own[t].metrics["lpips"].mean <= bench.summaries[t, "paseo-dagger"].metrics["lpips"].mean for t in tasks]
+        arc = [_gain(bench.summaries[t, "paseo-dagger"], own[t], "lpips") >= 0 for t in tasks]
         found.append(
             Finding("The arc anchor is better than the original on most tasks.", "12 of 15 settings", count(arc), sum(arc) > len(arc) / 2)
         )

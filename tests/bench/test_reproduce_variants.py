@@ -112,7 +112,7 @@ def test_main_findings_on_the_papers_figures() -> None:
     summaries = {
         (task, method): Summary(
             *(task, method, 1, 1, 0, 1, 53),
-            values={"lpips": {"an image": v}},
+            values={"lpips": {"an image": v}, "psnr": {"an image": p}},
             metrics={"psnr": Interval(p, p, p), "lpips": Interval(v, v, v)},
             cost={"cpu_seconds": s, "extra_bytes": g * 2**30},
         )
