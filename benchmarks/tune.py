@@ -6,7 +6,7 @@
 
 Each method searches its step size, or the pair its authors tune, by LPIPS on validation faces; the other fields keep the
 values of PASEO's paper. The first trial is the default, then comes the grid below, then Optuna's choices. PASEO runs at 53
-denoiser calls, every other method at 79 at most. What is done is not done again.
+denoiser calls, every other method at 79 at most (SILO also at 53). What is done is not done again.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ STRUCTURE: dict[str, dict[str, Any]] = {
     "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": None},
     "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None, "recheck": 2},
 }
-BUDGETS = {"paseo": 53, "paseo-dagger": 53}
+BUDGETS = {"paseo": 53, "paseo-dagger": 53, "silo-53": 53}
 OTHERS = 79
-MARKED = {"paseo-dagger": ("paseo", {"anchor": "fresh"})}
+MARKED: dict[str, tuple[str, dict[str, Any]]] = {"paseo-dagger": ("paseo", {"anchor": "fresh"}), "silo-53": ("silo", {})}
+GRIDS["silo-53"] = GRIDS["silo"]  # PASEO's nearest rival also at PASEO's number of calls
 
 
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
