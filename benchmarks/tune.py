@@ -48,7 +48,7 @@ STRUCTURE: dict[str, dict[str, Any]] = {
     "sr8": {**ONCE, "cg_budget": 3, "eta": "sqrt", "shift": 2.0},
     "blur": {**ONCE, "cg_budget": 4},
     "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": None},
-    "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None, "recheck": 2},
+    "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None, "anchor": "linear", "recheck": 2},
 }
 BUDGETS = {"paseo": 53, "paseo-dagger": 53, "silo-53": 53}
 OTHERS = 79
@@ -59,7 +59,7 @@ GRIDS["silo-53"] = GRIDS["silo"]  # PASEO's nearest rival also at PASEO's number
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     """The search of one method on one task."""
     method, fixed = MARKED.get(label, (label, {}))
-    fixed = {**fixed, **(STRUCTURE[task] if method == "paseo" else {})}
+    fixed = {**(STRUCTURE[task] if method == "paseo" else {}), **fixed}
     setup, budget = Setup("faces-128", task), BUDGETS.get(label, OTHERS)
     axes = space_of(method, masks=setup.task.masks, fixed=fixed)
     searched = {text.partition("=")[0] for text in GRIDS[label]}
