@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -18,7 +19,7 @@ from paseo.bench import aggregate
 from paseo.bench.aggregate import Bench
 from paseo.bench.report import facts, tables, write_report
 from paseo.bench.tables import overview_table
-from paseo.files import write_text
+from paseo.files import read_json, write_json, write_text
 from paseo.reproduce import EXPERIMENTS
 from paseo.reproduce.main import findings, measured
 
@@ -109,6 +110,15 @@ def keep(run: Path, name: str) -> None:
         shutil.copy(run / "report" / file, target / file)
 
 
+def without_paths(found: Any) -> Any:
+    """The same without the folders of this machine."""
+    if isinstance(found, dict):
+        return {key: without_paths(value) for key, value in found.items() if key != "work"}
+    if isinstance(found, list):
+        return [without_paths(value) for value in found]
+    return Path(found).name if isinstance(found, str) and found.startswith("/") else found
+
+
 def studies(folder: Path) -> list[str]:
     """The paper's other experiments: what they printed."""
     parts = ["## The paper's experiments at this scale\n", "Each is `paseo reproduce NAME`; our figures beside the paper's.\n"]
@@ -117,7 +127,7 @@ def studies(folder: Path) -> list[str]:
     for name, text in EXPERIMENTS.items():
         if name == "main" or not (folder / f"{name}.txt").is_file():
             continue
-        shutil.copy(folder / f"{name}.json", target / f"{name}.json")
+        write_json(target / f"{name}.json", without_paths(read_json(folder / f"{name}.json")))
         printed = (folder / f"{name}.txt").read_text().rstrip()
         parts += [f"### {name}: {text}\n", f"```\n{printed}\n```\n"]
     return parts
