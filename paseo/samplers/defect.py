@@ -18,9 +18,9 @@ BEFORE = 5  # the first fifth of a run has no estimate worth a look
 
 
 def looks(k: int, steps: int, every: int) -> bool:
-    """Whether step k (from 0) ends with a look at the operator's error."""
+    """Whether step k (from 0) ends with a look at the operator's error; after the last step, steps − 3, nothing would use it."""
     first = steps // BEFORE
-    return every > 0 and k >= first and (k - first) % every == 0
+    return every > 0 and first <= k < steps - 3 and (k - first) % every == 0
 
 
 def defect(problem: Problem, z: Tensor) -> Tensor:

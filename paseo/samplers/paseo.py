@@ -121,9 +121,9 @@ class PASEO:
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
                 z_star = self.correct(problem.operator, z, z_a, y_tilde, eta_z, W, noise, trace)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
-            d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
+            d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
             watch(Step(k, self.steps - 2, s, x, z, trace or {}))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])
