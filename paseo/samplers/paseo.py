@@ -26,7 +26,7 @@ from paseo.base import LatentOperator, Prior, Problem, Step, Watch, ignore
 from paseo.errors import BadInput
 from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
-from paseo.samplers.anchor import Anchor, coefficients
+from paseo.samplers.anchor import NEAR, Anchor, coefficients
 from paseo.samplers.defect import defect, looks
 from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record, whole
 from paseo.samplers.misfit import needs_pixels
@@ -34,6 +34,8 @@ from paseo.samplers.weight import Weight, constant_weight, noise_spread, residua
 from paseo.schedule import EtaRule, grid, warped
 
 Start = Literal["proxy", "mean"]
+Expand = Literal["estimate", "anchor"]
+CHOICES = {"anchor": Anchor, "weight": Weight, "start": Start, "expand": Expand, "eta": EtaRule}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class PASEO:
     anchor: Anchor = "arc"  # z_a, where a correction starts from
     weight: Weight = "ones"  # W, how far each entry of the measurement is believed
     start: Start = "proxy"  # z⁰, the first expansion point: the proxy's clean latent or μ_z
+    expand: Expand = "estimate"  # where H is linearised: at z as in the paper, or at a z_a that lies beside it, which saves a JVP
     eta: EtaRule = "ddpm"  # η_k, the width of the bridge
     shift: float | None = None  # k of a flow grid, on any prior (SD3.5's own is 3); None walks the prior's grid
     recheck: int = 0  # beyond the paper: every so many steps H is set right by its error at z (defect.py); 0 never looks
@@ -57,7 +60,7 @@ class PASEO:
     cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
 
     def __post_init__(self) -> None:
-        check_settings(self, {"anchor": Anchor, "weight": Weight, "start": Start, "eta": EtaRule}, self._conditions())
+        check_settings(self, CHOICES, self._conditions())
 
     def _conditions(self) -> Iterator[tuple[str, bool, str]]:
         yield "steps", whole(self.steps, 3), "a run needs at least 3 time points (the paper uses 28)"
@@ -140,15 +143,16 @@ class PASEO:
         noise: Noise,
         trace: Trace | None = None,
     ) -> Tensor:
-        """z*, one perturbed solve linearised at z and taken from the anchor z_a; W = None estimates the weights at z."""
-        h, J, JT = linearize(H, z)  # 16, 17
+        """z*, one perturbed solve linearised at z (or z_a) and taken from the anchor z_a; W = None estimates the weights there."""
+        at_anchor = self.expand == "anchor" and self.anchor in NEAR  # beyond the paper: J (z_a − z) vanishes, and H(z_a) is exact
+        h, J, JT = linearize(H, z_a if at_anchor else z)  # 16, 17
         if h.shape != y_tilde.shape:
             raise BadInput(
                 f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded measurement is "
                 f"{tuple(y_tilde.shape)}. Is it an operator of another model or task?"
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
-        b = W * (y_tilde - h - J(z_a - z))  # 19
+        b = W * (y_tilde - h if at_anchor else y_tilde - h - J(z_a - z))  # 19
         solve = self._solve(H, J, JT, W, b, eta_z, report=trace is not None)  # 20
         z_star = z_a + eta_z**2 * solve.v  # 21
         if trace is not None:
