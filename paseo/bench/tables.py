@@ -12,7 +12,7 @@ import html
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from paseo.bench.aggregate import Bench, Interval, Summary
 from paseo.bench.scores import METRICS
@@ -194,5 +194,7 @@ def title_of(task: str) -> str:
 
 
 def method_title(label: str) -> str:
-    known: dict[str, Any] = {**{name: m.title for name, m in METHODS.items()}, "paseo-dagger": "PASEO†"}
-    return known.get(label, label)
+    """How a label is printed: by the method's name, with what follows it (`silo-53` is SILO (53)), or as it is."""
+    known: dict[str, str] = {**{name: m.title for name, m in METHODS.items()}, "paseo-dagger": "PASEO†"}
+    method, _, rest = label.rpartition("-")
+    return known.get(label) or (f"{known[method]} ({rest})" if method in known and rest else label)

@@ -21,7 +21,7 @@ from paseo.bench.grids import box, chosen_images
 from paseo.bench.report import write_report
 from paseo.bench.run import run
 from paseo.bench.scores import METRICS
-from paseo.bench.tables import Column, common_table, marked
+from paseo.bench.tables import Column, common_table, marked, method_title
 from paseo.errors import BadInput
 
 ALL = ["psnr", "ssim", "lpips", "lpips_vgg", "consistency", "psnr_hole", "psnr_visible", "lpips_hole", "lpips_vgg_hole"]
@@ -252,3 +252,15 @@ def test_equal_images_need_no_second_table(tmp_path: Path, tiny: Path, photos: P
     folder = planned(tmp_path / "equal", tiny, photos, tasks=["sr4"])
     assert run(folder).failed == 0
     assert common_table(aggregate.load(folder)) is None
+
+
+def test_labels_are_printed_by_the_method_s_name() -> None:
+    expected = {
+        "silo": "SILO",
+        "silo-53": "SILO (53)",
+        "paseo-dagger": "PASEO†",
+        "my-own": "my-own",
+        "gml-dps": "GML-DPS",
+        "silo-": "silo-",
+    }
+    assert {label: method_title(label) for label in expected} == expected
