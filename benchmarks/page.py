@@ -42,8 +42,8 @@ structure (P, C, weights, grid) was looked for in more runs than any other metho
 COMMANDS = (
     "paseo train faces --help                       # where FACES comes from: any folder or tar of the synthetic faces",
     "DATA='data={path: FACES, part: test, count: 100}'",
-    'paseo bench plan benchmarks/faces-128.yaml -o out/bench --set "$DATA"        # 79 denoiser calls, PASEO 53',
-    'paseo bench plan benchmarks/faces-128-equal.yaml -o out/bench-equal --set "$DATA"   # 53 for all',
+    'paseo bench plan benchmarks/faces-128.yaml -o out/bench --set "$DATA"        # 79 denoiser calls, PASEO at most 53',
+    'paseo bench plan benchmarks/faces-128-equal.yaml -o out/bench-equal --set "$DATA"   # at most 53 for all',
     "paseo bench run out/bench --shard 0/2 &        # as many processes as cores, or --engine ray",
     "paseo bench run out/bench --shard 1/2",
     "paseo bench report out/bench",
