@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 96, 28, 44
+DOT, LETTER, LINE = 5.0, 6.6, 12.0  # radius of a dot, width of a letter, height of a label
 COLOURS = ("#d1495b", "#2a78d6", "#3a7d44", "#8a5fbf", "#c98a1b", "#4f6d7a", "#b0413e", "#1b998b", "#7d7461", "#e07a9b")
 
 
@@ -19,6 +20,7 @@ class Dot:
     label: str
     x: float  # seconds
     y: float  # score
+    colour: int | None = None  # which of COLOURS; None: by its position
 
 
 def front(dots: Sequence[Dot], higher: bool) -> list[Dot]:
@@ -54,11 +56,13 @@ def scatter(title: str, dots: Sequence[Dot], y_title: str, higher: bool) -> str:
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle" fill="currentColor">{seconds:g}</text>')
     line = " ".join("{:.1f},{:.1f}".format(*at(math.log10(d.x), d.y)) for d in front(dots, higher))
     parts.append(f'<polyline points="{line}" fill="none" stroke="currentColor" stroke-opacity="0.4" stroke-dasharray="4 3"/>')
-    for i, d in enumerate(dots):
-        x, y = at(math.log10(d.x), d.y)
-        colour = COLOURS[i % len(COLOURS)]
+    where = [at(math.log10(d.x), d.y) for d in dots]
+    for i, (d, (x, y), row) in enumerate(zip(dots, where, label_rows(where, [d.label for d in dots]), strict=True)):
+        colour = COLOURS[(i if d.colour is None else d.colour) % len(COLOURS)]
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{colour}"/>')
-        parts.append(f'<text x="{x + 7:.1f}" y="{y + 4:.1f}" fill="{colour}">{html.escape(d.label)}</text>')
+        if row != y:
+            parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x + 6:.1f}" y2="{row:.1f}" stroke="{colour}" stroke-opacity="0.6"/>')
+        parts.append(f'<text x="{x + 7:.1f}" y="{row + 4:.1f}" fill="{colour}">{html.escape(d.label)}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle" fill="currentColor">seconds per image</text>')
     side = (TOP + HEIGHT - BOTTOM) / 2
@@ -66,6 +70,20 @@ def scatter(title: str, dots: Sequence[Dot], y_title: str, higher: bool) -> str:
         f'<text transform="translate(14 {side}) rotate(-90)" text-anchor="middle" fill="currentColor">{html.escape(y_title)}</text>'
     )
     return "".join([*parts, "</svg>"])
+
+
+def label_rows(where: Sequence[tuple[float, float]], labels: Sequence[str]) -> list[float]:
+    """The height of each label, right of its dot: the dot's own, or the nearest where it covers no other label and no dot."""
+    boxes = [(x - DOT, x + DOT, y, own) for own, (x, y) in enumerate(where)]  # left, right, middle, whose
+    rows = []
+    for own, ((x, y), label) in enumerate(zip(where, labels, strict=True)):
+        right = x + DOT + LETTER * len(label)
+        near = [(left, end, middle) for left, end, middle, whose in boxes if whose != own and left < right and x + DOT < end]
+        tries = [y + sign * k * LINE / 4 for k in range(60) for sign in (1, -1)]
+        free = (t for t in tries if TOP <= t <= HEIGHT - BOTTOM and all(abs(t - middle) >= LINE for *_, middle in near))
+        rows.append(next(free, y))
+        boxes.append((x + DOT, right, rows[-1], len(where)))
+    return rows
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:

@@ -121,9 +121,11 @@ def page(bench: Bench, pictures: dict[str, Any], *, cost: bool = True) -> str:
 def charts(bench: Bench, name: str = "lpips") -> list[str]:
     """One chart per task."""
     found = []
+    colour = {spec.label: i for i, spec in enumerate(bench.config.methods)}  # the same in every chart
     for task in bench.config.tasks:
         times = {s.method: s.seconds(bench.config.device) for s in bench.of(task) if name in s.metrics}
-        dots = [Dot(method_title(s.method), t, s.metrics[name].mean) for s in bench.of(task) if (t := times.get(s.method))]
+        shown = [(s, t) for s in bench.of(task) if (t := times.get(s.method))]
+        dots = [Dot(method_title(s.method), t, s.metrics[name].mean, colour[s.method]) for s, t in shown]
         found.append(scatter(title_of(task), dots, METRICS[name].title, METRICS[name].higher))
     return found
 

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from paseo.bench import aggregate
 from paseo.bench.aggregate import Interval, Summary, bootstrap, frechet
 from paseo.bench.cells import read_plan
-from paseo.bench.chart import Dot, front, scatter, ticks
+from paseo.bench.chart import Dot, front, label_rows, scatter, ticks
 from paseo.bench.grids import box, chosen_images
 from paseo.bench.report import write_report
 from paseo.bench.run import run
@@ -252,6 +253,17 @@ def test_equal_images_need_no_second_table(tmp_path: Path, tiny: Path, photos: P
     folder = planned(tmp_path / "equal", tiny, photos, tasks=["sr4"])
     assert run(folder).failed == 0
     assert common_table(aggregate.load(folder)) is None
+
+
+def test_labels_of_a_chart_do_not_cover_each_other() -> None:
+    where = [(100.0, 150.0), (104.0, 151.0), (108.0, 149.0), (110.0, 160.0), (300.0, 150.0)]
+    labels = ["PASEO", "PASEO†", "SILO", "DING", "FlowChef"]
+    rows = label_rows(where, labels)
+    assert rows[0] != 150.0, "a dot lies where its label would be"
+    assert rows[4] == 150.0, "nothing is near"
+    for i, j in combinations(range(4), 2):
+        assert abs(rows[i] - rows[j]) >= 12
+    assert label_rows(where[:1], labels[:1]) == [150.0]
 
 
 def test_labels_are_printed_by_the_method_s_name() -> None:
