@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from paseo.base import Problem
+from paseo.linalg import linearize
 from paseo.priors import GaussianPrior, MixturePrior
 from paseo.schedule import Flow
 
@@ -48,3 +50,27 @@ def conv_problem(batch: int = 2, observed: Tensor | None = None) -> tuple[Gaussi
     alive[:3, :3] = 0.0
     y = normal(batch, 3, 6, 6, seed=2)
     return GaussianPrior.natural((3, 6, 6)), Problem(y=y, y_z=y, sigma_y=0.01, operator=lambda z: alive * net(z), observed=observed)
+
+
+class Counting:
+    """An operator that counts its values, JVPs and VJPs."""
+
+    def __init__(self, H: Callable[[Tensor], Tensor]) -> None:
+        self.H, self.values, self.jvps, self.vjps = H, 0, 0, 0
+
+    def __call__(self, z: Tensor) -> Tensor:
+        raise AssertionError("the sampler must go through linearize")
+
+    def linearize(self, z: Tensor) -> tuple[Tensor, Any, Any]:
+        h, J, JT = linearize(self.H, z)
+        self.values += 1
+
+        def jvp(v: Tensor) -> Tensor:
+            self.jvps += 1
+            return J(v)
+
+        def vjp(u: Tensor) -> Tensor:
+            self.vjps += 1
+            return JT(u)
+
+        return h, jvp, vjp
