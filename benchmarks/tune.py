@@ -50,12 +50,16 @@ STRUCTURE: dict[str, dict[str, Any]] = {
     "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": None},
     "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None, "anchor": "linear", "recheck": 2},
 }
-BUDGETS = {"paseo": 53, "paseo-dagger": 53, "silo-53": 53}
+BUDGETS = {"paseo": 53, "paseo-dagger": 53, "silo-53": 53, "psld-53": 53}
 FEWER = {("paseo", "inpaint"): 33}  # where more calls bring nothing, if each correction is taken whole
 WHOLE = {("paseo", "inpaint"): ("relaxation=0.6,0.8,1.0", "operator_noise=0.05,0.2")}  # its grid instead of the one above
 OTHERS = 79
-MARKED: dict[str, tuple[str, dict[str, Any]]] = {"paseo-dagger": ("paseo", {"anchor": "fresh"}), "silo-53": ("silo", {})}
-GRIDS["silo-53"] = GRIDS["silo"]  # PASEO's nearest rival also at PASEO's number of calls
+MARKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "paseo-dagger": ("paseo", {"anchor": "fresh"}),
+    "silo-53": ("silo", {}),
+    "psld-53": ("psld", {}),
+}
+GRIDS |= {"silo-53": GRIDS["silo"], "psld-53": GRIDS["psld"]}  # PASEO's nearest rivals also at PASEO's number of calls
 
 
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
