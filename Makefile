@@ -37,7 +37,7 @@ test-slow: $(VENV)/.stamp
 test-ui: $(VENV)/.stamp-ui
 	@command -v chromium >/dev/null || { echo "Installing Chromium"; \
 	  $$(test "$$(id -u)" = 0 || echo sudo) apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
-	$(TEST_ENV) OUT=$(abspath $(OUT)) $(BIN)/python -m pytest tests/ui -m ui
+	$(TEST_ENV) OUT=$(abspath $(OUT)) $(BIN)/python -m pytest tests/apps/ui -m ui
 
 # The last one needs weights and data of others; `make test` runs it with random weights.
 examples: $(VENV)/.stamp

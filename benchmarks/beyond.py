@@ -1,12 +1,14 @@
-"""Beyond the paper: other ways to train an operator and to use it, measured on the embedded model (docs/beyond.md).
+"""Beyond the paper: other ways to train an operator and to use it, measured on the embedded model
+(docs/beyond.md).
 
-    paseo train operator --model faces-128 --data FACES --task jpeg --jacobian 1 --start START --minutes 8 -o runs/jacobian
-    PYTHONPATH=benchmarks paseo train operator … --task beyond:dithered --name jpeg -o runs/dithered
-    python benchmarks/beyond.py operators runs/plain/operator runs/jacobian/operator … --task jpeg --data FACES
-    python benchmarks/beyond.py solver --task jpeg --data FACES
+    paseo train operator --model faces-128 --data FACES --task jpeg --jacobian 1 --start START --minutes 8 -o
+    runs/jacobian PYTHONPATH=benchmarks paseo train operator … --task beyond:dithered --name jpeg -o
+    runs/dithered python benchmarks/beyond.py operators runs/plain/operator runs/jacobian/operator … --task
+    jpeg --data FACES python benchmarks/beyond.py solver --task jpeg --data FACES
 
-`operators` compares operators: error of the value, agreement of secants with those of E∘A∘D, and LPIPS of PASEO over a
-grid of r with equal and with residual weights. `solver` compares ways to stop the solve and to choose r with one operator.
+`operators` compares operators: error of the value, agreement of secants with those of E∘A∘D, and LPIPS of
+PASEO over a grid of r with equal and with residual weights. `solver` compares ways to stop the solve and to
+choose r with one operator.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import paseo.samplers.paseo as algorithm
-from paseo.bench.pictures import Picture, load_pictures, stack
-from paseo.bench.setup import Setup, sampler_for
 from paseo.degrade import JPEG
 from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.files import write_json
 from paseo.images import to_signed, to_unit
+from paseo.lab.bench.pictures import Picture, load_pictures, stack
+from paseo.lab.bench.setup import Setup, sampler_for
 from paseo.linalg.cg import Map, Solve, dot
 from paseo.samplers import PASEO
 
@@ -103,11 +105,18 @@ def solver(o: argparse.Namespace, pictures: Sequence[Picture]) -> Iterator[dict[
     setup, base = Setup("faces-128", o.task), _base(o)
     yield {"variant": "kept", **quality_of(setup, base, pictures, o.batch)}
     own = float(torch.tensor(setup.operator.spec.residual).square().mean().sqrt())
-    yield {"variant": "r = own error", "r": own, **quality_of(setup, replace(base, operator_noise=own), pictures, o.batch)}
+    yield {
+        "variant": "r = own error",
+        "r": own,
+        **quality_of(setup, replace(base, operator_noise=own), pictures, o.batch),
+    }
     damped = replace(base, damping=own**2)
     yield {"variant": "λ = own error²", "λ": own**2, **quality_of(setup, damped, pictures, o.batch)}
     for budget in (1, 3, 8):
-        yield {"variant": f"C = {budget}", **quality_of(setup, replace(base, cg_budget=budget), pictures, o.batch)}
+        yield {
+            "variant": f"C = {budget}",
+            **quality_of(setup, replace(base, cg_budget=budget), pictures, o.batch),
+        }
     for factor in (1.0, 2.0, 4.0):
         for budget in (3, 8):
             with discrepancy(factor):
@@ -120,7 +129,16 @@ def discrepancy(factor: float) -> Generator[None]:
     """PASEO with CG that also stops when the linearised misfit is within factor·r per entry (Morozov)."""
 
     def gain(
-        J: Map, JT: Map, W: Tensor, b: Tensor, *, eta2: float, trust: float, budget: int, tolerance: float = 0.0, report: bool = False
+        J: Map,
+        JT: Map,
+        W: Tensor,
+        b: Tensor,
+        *,
+        eta2: float,
+        trust: float,
+        budget: int,
+        tolerance: float = 0.0,
+        report: bool = False,
     ) -> Solve:
         v, r, p, g = torch.zeros_like(b), b, b, torch.zeros_like(JT(W * b))
         rr, target = dot(b, b), factor**2 * trust * b[0].numel()
@@ -149,11 +167,16 @@ def discrepancy(factor: float) -> Generator[None]:
 
 def _base(o: argparse.Namespace) -> PASEO:
     sampler = sampler_for("faces-128", o.task, "paseo")
-    return replace(sampler, **{name: type(getattr(sampler, name))(value) for name, value in (pair.split("=") for pair in o.set)})
+    return replace(
+        sampler,
+        **{name: type(getattr(sampler, name))(value) for name, value in (pair.split("=") for pair in o.set)},
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["operators", "solver"])
     parser.add_argument("folders", nargs="*", type=Path, help="operators to compare")
     parser.add_argument("--task", default="jpeg")
@@ -161,7 +184,9 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=16)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--noise", type=float, nargs="+", default=[0.1, 0.2, 0.4, 0.8], help="values of r")
-    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes of the kept settings")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes of the kept settings"
+    )
     parser.add_argument("--json", type=Path, help="write the rows here")
     o = parser.parse_args()
     pictures = load_pictures(o.data, "validation", 0, o.images, 128)

@@ -1,9 +1,11 @@
-"""The figures of the embedded model's card: codec, prior, operators, and PASEO against the measurement itself.
+"""The figures of the embedded model's card: codec, prior, operators, and PASEO against the measurement
+itself.
 
     python benchmarks/card.py --data FACES --json card.json                  everything, on 100 test faces (about 40 minutes on one core)
     python benchmarks/card.py --data FACES --parts restore --tasks jpeg --images 10
 
-`restore` compares PASEO at the kept settings with the measurement brought to size and passed through the autoencoder.
+`restore` compares PASEO at the kept settings with the measurement brought to size and passed through the
+autoencoder.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.bench.pictures import Picture, load_pictures, stack
-from paseo.bench.samples import distances, draw_images, sheet
-from paseo.bench.scores import score
-from paseo.bench.setup import Setup, sampler_for
 from paseo.files import write_json
 from paseo.images import save_png, to_signed, to_unit
+from paseo.lab.bench.pictures import Picture, load_pictures, stack
+from paseo.lab.bench.samples import distances, draw_images, sheet
+from paseo.lab.bench.scores import score
+from paseo.lab.bench.setup import Setup, sampler_for
 from paseo.metrics import lpips, psnr
 from paseo.models import load_model
 from paseo.operators.check import check_operator
-from paseo.presets import preset
+from paseo.settings.presets import preset
 
 MODEL, TASKS = "faces-128", ("sr4", "sr8", "blur", "inpaint", "jpeg")
 METRICS = ("lpips", "psnr", "consistency")
@@ -54,9 +56,19 @@ def operators(o: argparse.Namespace) -> dict[str, Any]:
     for task in o.tasks.split(","):
         found, kept = Setup(MODEL, task), preset(MODEL, task).sampler
         check = check_operator(
-            found.operator, model.codec, found.task.degradation, x, operator_noise=kept.operator_noise, damping=kept.damping, name=task
+            found.operator,
+            model.codec,
+            found.task.degradation,
+            x,
+            operator_noise=kept.operator_noise,
+            damping=kept.damping,
+            name=task,
         )
-        rows[task] = {"r": kept.operator_noise, **check.to_dict()["rows"][0]["mean"], "condition_bound": check.rows[0].condition_bound}
+        rows[task] = {
+            "r": kept.operator_noise,
+            **check.to_dict()["rows"][0]["mean"],
+            "condition_bound": check.rows[0].condition_bound,
+        }
         print(check.table(), flush=True)
     return rows
 
@@ -72,7 +84,13 @@ def restore(o: argparse.Namespace) -> dict[str, Any]:
         own = [score(setup.pair(as_is(setup, part), part), METRICS) for part in parts]
         a, b = _means(ours), _means(own)
         ratio = round(a["lpips"] / b["lpips"], 3)
-        rows[task] = {"images": len(pictures), "nfe": sampler.nfe, "paseo": a, "measurement": b, "lpips_ratio": ratio}
+        rows[task] = {
+            "images": len(pictures),
+            "nfe": sampler.nfe,
+            "paseo": a,
+            "measurement": b,
+            "lpips_ratio": ratio,
+        }
         print(task, json.dumps(rows[task]), flush=True)
     return rows
 
@@ -89,7 +107,9 @@ def _means(parts: list[dict[str, Tensor]]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", required=True, help="folder of faces")
     parser.add_argument("--parts", default="codec,operators,restore,prior")
     parser.add_argument("--tasks", default=",".join(TASKS))

@@ -2,15 +2,17 @@
 
     python benchmarks/correction.py [--repeats 9] [--threads 2] [--clock wall|cpu] [--json FILE] [--check]
 
-Times one forward, one J v, one Jᵀ u and one whole correction (`PASEO.correct`) for C = 1, 2, 3, 5 CG iterations, against
+Times one forward, one J v, one Jᵀ u and one whole correction (`PASEO.correct`) for C = 1, 2, 3, 5 CG
+iterations, against
 
     limits      a product 1.5 forwards; a correction 1.25·(2C+1) forwards
     textbook    the same correction as printed in the paper, one forward, C+1 JVPs and C+1 VJPs by torch.func
 
-All are run in turn within every repeat, each divided by the mean of four forwards, two before and two after it; the
-table gives the median of these ratios, so that a machine that is busy with other things slows both sides alike. On a machine
-that is overloaded, `--threads 1 --clock cpu` counts the processor time of this process alone. Peak
-memory is what torch allocates on top of what is there before, read from the profiler's allocation record.
+All are run in turn within every repeat, each divided by the mean of four forwards, two before and two after
+it; the table gives the median of these ratios, so that a machine that is busy with other things slows both
+sides alike. On a machine that is overloaded, `--threads 1 --clock cpu` counts the processor time of this
+process alone. Peak memory is what torch allocates on top of what is there before, read from the profiler's
+allocation record.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from paseo.bench.method_cost import allocated_peak
 from paseo.files import write_json
+from paseo.lab.cost.methods import allocated_peak
 from paseo.linalg import cg
 from paseo.noise import Noise
 from paseo.operators.net import OperatorNet
@@ -40,7 +42,12 @@ from paseo.samplers import PASEO
 BUDGETS = (1, 2, 3, 5)
 PRODUCT_LIMIT = 1.5
 CORRECTION_LIMIT = 1.25
-SHAPES = ((1, 16, 64, 64), (1, 4, 64, 64), (1, 16, 16, 16), (8, 16, 16, 16))  # SD3, SD 1.x, the embedded model twice
+SHAPES = (
+    (1, 16, 64, 64),
+    (1, 4, 64, 64),
+    (1, 16, 16, 16),
+    (8, 16, 16, 16),
+)  # SD3, SD 1.x, the embedded model twice
 ETA_Z = 0.5
 Run = Callable[[], object]
 Clock = Callable[[], float]
@@ -64,7 +71,9 @@ class Row:
         return self.limit is None or self.forwards <= self.limit
 
 
-def textbook(H: Callable[[Tensor], Tensor], z: Tensor, z_a: Tensor, y: Tensor, trust: float, eta2: float, budget: int) -> Tensor:
+def textbook(
+    H: Callable[[Tensor], Tensor], z: Tensor, z_a: Tensor, y: Tensor, trust: float, eta2: float, budget: int
+) -> Tensor:
     """Lines 16 to 21 of Algorithm 2 as printed: one forward, C+1 JVPs, C+1 VJPs."""
     h, pull, *_ = torch.func.vjp(H, z)
 
@@ -92,7 +101,9 @@ def cases(shape: tuple[int, ...], with_textbook: bool) -> dict[str, Run]:
         runs[f"correction C={C}"] = lambda s=sampler: s.correct(H, z, z_a, y, ETA_Z, W, noise)
         if with_textbook:
             runs[f"textbook C={C}"] = lambda s=sampler, C=C: textbook(H, z, z_a, y, s.trust, ETA_Z**2, C)
-            same = torch.allclose(runs[f"textbook C={C}"](), runs[f"correction C={C}"](), rtol=1e-2, atol=1e-3)  # ty: ignore
+            same = torch.allclose(
+                runs[f"textbook C={C}"](), runs[f"correction C={C}"](), rtol=1e-2, atol=1e-3
+            )  # ty: ignore
             assert same, "the lean correction and the textbook disagree"
     return runs
 
@@ -118,7 +129,9 @@ def measure(runs: dict[str, Run], repeats: int, clock: Clock) -> tuple[dict[str,
             times[name].append(taken)
             ratios[name].append(2 * taken / (before + after))
             before = after
-    return tuple({name: statistics.median(values) for name, values in table.items()} for table in (times, ratios))  # ty: ignore
+    return tuple(
+        {name: statistics.median(values) for name, values in table.items()} for table in (times, ratios)
+    )  # ty: ignore
 
 
 @contextmanager
@@ -148,9 +161,21 @@ def benchmark(shape: tuple[int, ...], repeats: int, with_textbook: bool, clock: 
         rows = []
         for name, run in runs.items():
             C = int(name.split("=")[1]) if "=" in name else 0
-            limit = CORRECTION_LIMIT * (2 * C + 1) if name.startswith("correction") else PRODUCT_LIMIT if name[0] == "J" else None
-            factor = ratios[f"textbook C={C}"] / ratios[name] if name.startswith("correction") and with_textbook else None
-            rows.append(Row(shape, name, 1e3 * times[name], ratios[name], limit, factor, peak_bytes(run) / 2**20))
+            limit = (
+                CORRECTION_LIMIT * (2 * C + 1)
+                if name.startswith("correction")
+                else PRODUCT_LIMIT
+                if name[0] == "J"
+                else None
+            )
+            factor = (
+                ratios[f"textbook C={C}"] / ratios[name]
+                if name.startswith("correction") and with_textbook
+                else None
+            )
+            rows.append(
+                Row(shape, name, 1e3 * times[name], ratios[name], limit, factor, peak_bytes(run) / 2**20)
+            )
     return rows
 
 
@@ -160,19 +185,30 @@ def show(rows: list[Row]) -> None:
         limit = "" if row.limit is None else f"{row.limit:.2f}"
         verdict = "" if row.limit is None else " ok" if row.ok else " NO"
         factor = "" if row.textbook is None else f"{row.textbook:.2f}×"
-        print(f"{row.what:18}{row.milliseconds:9.2f}{row.forwards:10.2f}{limit:>8}{verdict:4}{factor:>12}{row.peak_mib:10.1f}")
+        print(
+            f"{row.what:18}{row.milliseconds:9.2f}{row.forwards:10.2f}{limit:>8}{verdict:4}{factor:>12}{row.peak_mib:10.1f}"
+        )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument(
-        "--shape", action="append", metavar="B,C,H,W", help="a latent shape; repeatable; default: the paper's and the embedded model's"
+        "--shape",
+        action="append",
+        metavar="B,C,H,W",
+        help="a latent shape; repeatable; default: the paper's and the embedded model's",
     )
-    parser.add_argument("--no-textbook", action="store_true", help="skip the textbook form, which takes most of the time")
+    parser.add_argument(
+        "--no-textbook", action="store_true", help="skip the textbook form, which takes most of the time"
+    )
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
-    parser.add_argument("--json", metavar="FILE", help="also write the rows here; - prints them instead of the table")
+    parser.add_argument(
+        "--json", metavar="FILE", help="also write the rows here; - prints them instead of the table"
+    )
     parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is exceeded")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -1,9 +1,11 @@
-"""BENCHMARKS.md from finished runs: no figure in it is typed by hand but those of reading.md, which draws the conclusions.
+"""BENCHMARKS.md from finished runs: no figure in it is typed by hand but those of reading.md, which draws the
+conclusions.
 
     python benchmarks/page.py --main out/bench --equal out/bench-equal --studies out/studies
 
-STUDIES holds what `paseo reproduce NAME --json STUDIES/NAME.json` wrote and, as NAME.txt, what it printed. The reports' JSON and CSV
-files and the studies are copied into benchmarks/results, from where the tables can be checked without running anything.
+STUDIES holds what `paseo reproduce NAME --json STUDIES/NAME.json` wrote and, as NAME.txt, what it printed.
+The reports' JSON and CSV files and the studies are copied into benchmarks/results, from where the tables can
+be checked without running anything.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from typing import Any
 
 from PIL import Image
 
-from paseo.bench import aggregate
-from paseo.bench.aggregate import Bench
-from paseo.bench.report import facts, tables, write_report
-from paseo.bench.tables import overview_table
 from paseo.files import read_json, write_json, write_text
-from paseo.reproduce import EXPERIMENTS
-from paseo.reproduce.main import findings, measured
+from paseo.lab.bench import aggregate
+from paseo.lab.bench.aggregate import Bench
+from paseo.lab.bench.report import facts, tables, write_report
+from paseo.lab.bench.tables import overview_table
+from paseo.lab.reproduce import EXPERIMENTS
+from paseo.lab.reproduce.main import findings, measured
 
 HERE = Path(__file__).parent
 HEAD = """# Benchmarks
@@ -40,7 +42,8 @@ structure (P, C, weights, grid) was looked for in more runs than any other metho
 [model card](paseo/models/faces-128/README.md) counts the rest.
 """
 COMMANDS = (
-    "paseo train faces --help                       # where FACES comes from: any folder or tar of the synthetic faces",
+    "paseo train faces --help                       # where FACES comes from: any folder or tar of the "
+    "synthetic faces",
     "DATA='data={path: FACES, part: test, count: 100}'",
     'paseo bench plan benchmarks/faces-128.yaml -o out/bench --set "$DATA"        # 79 denoiser calls, PASEO at most 53',
     'paseo bench plan benchmarks/faces-128-equal.yaml -o out/bench-equal --set "$DATA"   # at most 53 for all',
@@ -52,17 +55,29 @@ COMMANDS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--main", type=Path, required=True, help="folder of the run of faces-128.yaml")
     parser.add_argument("--equal", type=Path, help="folder of the run of faces-128-equal.yaml")
-    parser.add_argument("--studies", type=Path, help="folder of NAME.json and NAME.txt of `paseo reproduce NAME`")
+    parser.add_argument(
+        "--studies", type=Path, help="folder of NAME.json and NAME.txt of `paseo reproduce NAME`"
+    )
     parser.add_argument("--out", type=Path, default=HERE.parent / "BENCHMARKS.md")
     o = parser.parse_args()
     bench, equal = aggregate.load(o.main), aggregate.load(o.equal) if o.equal else None
     parts = [HEAD.format(commands="\n".join(COMMANDS)), *conditions(bench), "## What holds\n"]
     parts += ["At most 53 denoiser calls for every method:\n", *verdicts(equal)] if equal else []
-    parts += ["At most 53 for PASEO, 79 for the others:\n", *verdicts(bench), (HERE / "reading.md").read_text()]
-    parts += ["## All methods\n", *(table.markdown() for table in tables(bench, cost=True)), *pictures(o.main, o.out.parent)]
+    parts += [
+        "At most 53 for PASEO, 79 for the others:\n",
+        *verdicts(bench),
+        (HERE / "reading.md").read_text(),
+    ]
+    parts += [
+        "## All methods\n",
+        *(table.markdown() for table in tables(bench, cost=True)),
+        *pictures(o.main, o.out.parent),
+    ]
     keep(o.main, "main")
     if equal:
         parts += ["## At the same number of denoiser calls\n", *conditions(equal)]
@@ -87,13 +102,19 @@ def verdicts(bench: Bench) -> list[str]:
 def pictures(run: Path, root: Path) -> list[str]:
     """The grids of the report as JPEG files in docs/images."""
     found = []
-    for name, path in ((p.stem, p) for p in sorted((write_report(run)["markdown"].parent / "grids").glob("*.png"))):
+    for name, path in (
+        (p.stem, p) for p in sorted((write_report(run)["markdown"].parent / "grids").glob("*.png"))
+    ):
         target = root / "docs" / "images" / f"bench-{name}.jpg"
         Image.open(path).convert("RGB").save(target, quality=88)
-        found.append(f"![{name}: the faces on which PASEO does best, every method on the same ones](docs/images/{target.name})\n")
+        found.append(
+            f"![{name}: the faces on which PASEO does best, every method on the same "
+            f"ones](docs/images/{target.name})\n"
+        )
     return [
         "### Pictures\n",
-        "The faces with PASEO's lowest LPIPS among those that every method has, by the paper's rule; not a random choice.\n",
+        "The faces with PASEO's lowest LPIPS among those that every method has, by the paper's rule; not a "
+        "random choice.\n",
         *found,
     ]
 
@@ -116,7 +137,10 @@ def without_paths(found: Any) -> Any:
 
 def studies(folder: Path) -> list[str]:
     """The paper's other experiments: what they printed."""
-    parts = ["## The paper's experiments at this scale\n", "Each is `paseo reproduce NAME`; our figures beside the paper's.\n"]
+    parts = [
+        "## The paper's experiments at this scale\n",
+        "Each is `paseo reproduce NAME`; our figures beside the paper's.\n",
+    ]
     target = HERE / "results" / "studies"
     target.mkdir(parents=True, exist_ok=True)
     for name, text in EXPERIMENTS.items():

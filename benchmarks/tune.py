@@ -1,12 +1,14 @@
-"""The settings kept for the embedded model: every method on every task, the same images and number of trials for each.
+"""The settings kept for the embedded model: every method on every task, the same images and number of trials
+for each.
 
     python benchmarks/tune.py --data FACES --out runs/tune --trials 8               computes, one JSON file per method and task
     python benchmarks/tune.py --data FACES --out runs/tune --shard 0/2              half of it, for a second process
     python benchmarks/tune.py --out runs/tune --collect paseo/models/faces-128      puts presets.json and search.json there
 
-Each method searches its step size, or the pair its authors tune, by LPIPS on validation faces; the other fields keep the
-values of PASEO's paper. The first trial is the default, then comes the grid below, then Optuna's choices. PASEO runs at 53
-denoiser calls (33 on inpainting), every other method at 79 at most (SILO also at 53). What is done is not done again.
+Each method searches its step size, or the pair its authors tune, by LPIPS on validation faces; the other
+fields keep the values of PASEO's paper. The first trial is the default, then comes the grid below, then
+Optuna's choices. PASEO runs at 53 denoiser calls (33 on inpainting), every other method at 79 at most (SILO
+also at 53). What is done is not done again.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from paseo.bench.pictures import load_pictures
-from paseo.bench.setup import Setup, sampler_for
-from paseo.bench.spaces import read_grid, space_of
-from paseo.bench.tune import Tuning, tune
 from paseo.errors import BadInput
 from paseo.files import read_json, write_json
+from paseo.lab.bench.pictures import load_pictures
+from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.tune.spaces import read_grid, space_of
+from paseo.lab.tune.tune import Tuning, tune
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and what is tried first
@@ -41,25 +43,46 @@ GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and
     "flow-chef": ("step_size=0.23,0.9,1.8,3.6,14.4,57.6",),
     "resample": ("lr_latent=0.001,0.002,0.01,0.02,0.05,0.1",),
 }
-# Of PASEO, found beforehand (search.json, `earlier`): what makes it faster than the methods it is set against, and its grid.
-ONCE = {"inner_steps": 1, "damping": 0.001, "weight": "residual", "expand": "anchor", "eta": "ddpm", "shift": 3.0}
+# Of PASEO, found beforehand (search.json, `earlier`): what makes it faster than the methods it is set
+# against, and its grid.
+ONCE = {
+    "inner_steps": 1,
+    "damping": 0.001,
+    "weight": "residual",
+    "expand": "anchor",
+    "eta": "ddpm",
+    "shift": 3.0,
+}
 STRUCTURE: dict[str, dict[str, Any]] = {
     "sr4": {**ONCE, "cg_budget": 3},
     "sr8": {**ONCE, "cg_budget": 3, "eta": "sqrt", "shift": 2.0},
     "blur": {**ONCE, "cg_budget": 4},
     "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": None},
-    "jpeg": {**ONCE, "inner_steps": 2, "cg_budget": 1, "damping": 0.0, "shift": None, "anchor": "linear", "recheck": 2},
+    "jpeg": {
+        **ONCE,
+        "inner_steps": 2,
+        "cg_budget": 1,
+        "damping": 0.0,
+        "shift": None,
+        "anchor": "linear",
+        "recheck": 2,
+    },
 }
 BUDGETS = {"paseo": 53, "paseo-dagger": 53, "silo-53": 53, "psld-53": 53}
 FEWER = {("paseo", "inpaint"): 33}  # where more calls bring nothing, if each correction is taken whole
-WHOLE = {("paseo", "inpaint"): ("relaxation=0.6,0.8,1.0", "operator_noise=0.05,0.2")}  # its grid instead of the one above
+WHOLE = {
+    ("paseo", "inpaint"): ("relaxation=0.6,0.8,1.0", "operator_noise=0.05,0.2")
+}  # its grid instead of the one above
 OTHERS = 79
 MARKED: dict[str, tuple[str, dict[str, Any]]] = {
     "paseo-dagger": ("paseo", {"anchor": "fresh"}),
     "silo-53": ("silo", {}),
     "psld-53": ("psld", {}),
 }
-GRIDS |= {"silo-53": GRIDS["silo"], "psld-53": GRIDS["psld"]}  # PASEO's nearest rivals also at PASEO's number of calls
+GRIDS |= {
+    "silo-53": GRIDS["silo"],
+    "psld-53": GRIDS["psld"],
+}  # PASEO's nearest rivals also at PASEO's number of calls
 
 
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
@@ -98,7 +121,9 @@ def compute(o: argparse.Namespace) -> None:
         if file.is_file() and read_json(file)["trials"] >= o.trials:
             continue
         try:
-            tuned = tune(tuning_of(label, task, o), lambda text, at=f"{task} {label}": print(at, text, flush=True))
+            tuned = tune(
+                tuning_of(label, task, o), lambda text, at=f"{task} {label}": print(at, text, flush=True)
+            )
         except BadInput as error:
             print(f"{task} {label}: {error}", flush=True)
             continue
@@ -112,15 +137,21 @@ def earlier_trials(before: dict[str, Any], now: list[dict[str, Any]]) -> list[di
 
 
 def collect(o: argparse.Namespace) -> None:
-    """presets.json (settings and score) and search.json (every trial) of what is there, beside what was collected before."""
-    presets, searches = (read_json(f) if f.is_file() else {} for f in (o.collect / "presets.json", o.collect / "search.json"))
+    """presets.json (settings and score) and search.json (every trial) of what is there, beside what was
+    collected before.
+    """
+    presets, searches = (
+        read_json(f) if f.is_file() else {} for f in (o.collect / "presets.json", o.collect / "search.json")
+    )
     for task in TASKS:
         for label in GRIDS:
             file = o.out / f"{task}-{label}.json"
             if not file.is_file():
                 continue
             found = read_json(file)
-            presets.setdefault(task, {})[label] = {key: found[key] for key in ("class", "settings", "score", "source")}
+            presets.setdefault(task, {})[label] = {
+                key: found[key] for key in ("class", "settings", "score", "source")
+            }
             before = searches.get(task, {}).get(label, {})
             searches.setdefault(task, {})[label] = {
                 **{key: found[key] for key in ("trials", "pruned", "images", "history")},
@@ -131,14 +162,18 @@ def collect(o: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", help="folder of faces; its validation part is taken")
     parser.add_argument("--out", type=Path, required=True, help="folder of the searches")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--methods", default=",".join(GRIDS))
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--images", type=int, default=4)
-    parser.add_argument("--final", type=int, default=0, help="further images on which the three best trials are compared")
+    parser.add_argument(
+        "--final", type=int, default=0, help="further images on which the three best trials are compared"
+    )
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--collect", type=Path, help="model folder to put the results into")

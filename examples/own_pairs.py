@@ -1,9 +1,11 @@
-"""A degradation known only by example: clean and degraded pictures of the same names. Train an operator on them and use it.
+"""A degradation known only by example: clean and degraded pictures of the same names. Train an operator on
+them and use it.
 
     python examples/own_pairs.py --out out --train-steps 40
 
-Here the pairs are made from the sample faces, to have some; eight are enough to see it run, and a few hundred to use it.
-The commands are `paseo train operator --pairs CLEAN DEGRADED --out RUN` and `paseo restore IMAGE --operator RUN/operator`.
+Here the pairs are made from the sample faces, to have some; eight are enough to see it run, and a few hundred
+to use it. The commands are `paseo train operator --pairs CLEAN DEGRADED --out RUN` and `paseo restore IMAGE
+--operator RUN/operator`.
 """
 
 import argparse
@@ -44,14 +46,26 @@ def main(out: Path, train_steps: int = 40, steps: int = 28) -> paseo.Restored:
     worn = KnownByExample("worn-lens")  # no A: only a name, and the size is kept
     y = read(out / "pairs/degraded/2000001-0.png").rgb
     sampler = paseo.PASEO(steps=steps, operator_noise=0.1)  # r: the error of an operator of so few steps
-    result = paseo.restore(y, model=paseo.load_model("faces-128"), degradation=worn, operator=operator, sampler=sampler, seeds=[0])
+    result = paseo.restore(
+        y,
+        model=paseo.load_model("faces-128"),
+        degradation=worn,
+        operator=operator,
+        sampler=sampler,
+        seeds=[0],
+    )
     clean = read(out / "pairs/clean/2000001-0.png").rgb
-    save_png(out / "own_pairs.png", contact_sheet([[y, result.images[0], clean]], columns=["worn", "restored", "clean"]))
+    save_png(
+        out / "own_pairs.png",
+        contact_sheet([[y, result.images[0], clean]], columns=["worn", "restored", "clean"]),
+    )
     return result
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("out"))
     parser.add_argument("--train-steps", type=int, default=40)
     parser.add_argument("--steps", type=int, default=28)

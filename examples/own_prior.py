@@ -1,9 +1,11 @@
-"""A prior of one's own: any object with a schedule and x0(x, t). Here, the simplest that knows anything about faces.
+"""A prior of one's own: any object with a schedule and x0(x, t). Here, the simplest that knows anything about
+faces.
 
     python examples/own_prior.py --out out
 
-Its denoiser is exact for latents that are independent Gaussians with the samples' mean and variance, cell by cell. It
-knows where a face is and nothing of how its parts hang together, and the result looks like it; PASEO does not mind.
+Its denoiser is exact for latents that are independent Gaussians with the samples' mean and variance, cell by
+cell. It knows where a face is and nothing of how its parts hang together, and the result looks like it; PASEO
+does not mind.
 """
 
 import argparse
@@ -32,7 +34,9 @@ class CellwisePrior:
     def x0(self, x: Tensor, t: float) -> Tensor:
         point = self.schedule.point(t)
         alpha, sigma = point.alpha, point.sigma
-        return self.mean + alpha * self.variance * (x - alpha * self.mean) / (alpha**2 * self.variance + sigma**2)
+        return self.mean + alpha * self.variance * (x - alpha * self.mean) / (
+            alpha**2 * self.variance + sigma**2
+        )
 
 
 @torch.no_grad()
@@ -45,14 +49,27 @@ def main(out: Path, steps: int = 28) -> paseo.Restored:
 
     y = task.measure(faces[:1], seeds=0)
     sampler = paseo.PASEO(steps=steps, cg_budget=3, operator_noise=0.05)
-    result = paseo.restore(y, prior=prior, codec=model.codec, degradation=task, operator=model.operator("sr4"), sampler=sampler, seeds=[0])
-    save_png(out / "own_prior.png", contact_sheet([[y[0], result.images[0], faces[0]]], columns=["measurement", "restored", "original"]))
+    result = paseo.restore(
+        y,
+        prior=prior,
+        codec=model.codec,
+        degradation=task,
+        operator=model.operator("sr4"),
+        sampler=sampler,
+        seeds=[0],
+    )
+    save_png(
+        out / "own_prior.png",
+        contact_sheet([[y[0], result.images[0], faces[0]]], columns=["measurement", "restored", "original"]),
+    )
     print(f"{result.nfe} calls of the prior, {out / 'own_prior.png'}")
     return result
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("out"))
     parser.add_argument("--steps", type=int, default=28)
     main(**vars(parser.parse_args()))

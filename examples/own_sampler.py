@@ -2,8 +2,9 @@
 
     python examples/own_sampler.py --out out
 
-Denoise, take one gradient step of ‖y_z − H(z)‖² on the clean estimate, and walk on with the same noise. It draws all
-its randomness from `noise`, tells `watch` of every step, and says itself where it cannot run; restore() does the rest.
+Denoise, take one gradient step of ‖y_z − H(z)‖² on the clean estimate, and walk on with the same noise. It
+draws all its randomness from `noise`, tells `watch` of every step, and says itself where it cannot run;
+restore() does the rest.
 """
 
 import argparse
@@ -33,7 +34,11 @@ class GradientSteps:
         return self.steps - 1
 
     def unsupported(self, problem: Problem) -> str | None:
-        return None if problem.shape == tuple(problem.y_z.shape) else "it needs a measurement encoded as a latent."
+        return (
+            None
+            if problem.shape == tuple(problem.y_z.shape)
+            else "it needs a measurement encoded as a latent."
+        )
 
     @torch.no_grad()
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
@@ -55,15 +60,22 @@ def main(out: Path, steps: int = 40) -> paseo.Restored:
     x = read(ROOT / "faces-128/samples/2000004.jpg").rgb
     y = task.measure(x[None], seeds=0)
     sampler = GradientSteps(steps)
-    result = paseo.restore(y, model=model, degradation=task, operator=model.operator("blur"), sampler=sampler, seeds=[0])
+    result = paseo.restore(
+        y, model=model, degradation=task, operator=model.operator("blur"), sampler=sampler, seeds=[0]
+    )
     assert result.nfe == sampler.nfe
-    save_png(out / "own_sampler.png", contact_sheet([[y[0], result.images[0], x]], columns=["measurement", "restored", "original"]))
+    save_png(
+        out / "own_sampler.png",
+        contact_sheet([[y[0], result.images[0], x]], columns=["measurement", "restored", "original"]),
+    )
     print(f"{result.nfe} denoiser calls, {out / 'own_sampler.png'}")
     return result
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("out"))
     parser.add_argument("--steps", type=int, default=40)
     main(**vars(parser.parse_args()))

@@ -1,9 +1,10 @@
-"""Too little and too much of P, C, ρ, λ and r: one face, one measurement, one seed, one setting changed at a time.
+"""Too little and too much of P, C, ρ, λ and r: one face, one measurement, one seed, one setting changed at a
+time.
 
     python examples/settings.py --out out
 
-OUT/settings.png has a row per setting: far too little, the base, far too much; OUT/settings.md how they score. Both stand
-in docs/settings.md.
+OUT/settings.png has a row per setting: far too little, the base, far too much; OUT/settings.md how they
+score. Both stand in docs/settings.md.
 """
 
 import argparse
@@ -39,7 +40,9 @@ def main(out: Path, steps: int = 28, sample: str = "2000002.jpg", task: str = "b
 
     def drawn(sampler: paseo.PASEO) -> Tensor:
         if sampler not in done:
-            result = paseo.restore(y, model=model, degradation=degrade, operator=model.operator(task), sampler=sampler, seeds=[0])
+            result = paseo.restore(
+                y, model=model, degradation=degrade, operator=model.operator(task), sampler=sampler, seeds=[0]
+            )
             done[sampler] = result.images
         return done[sampler]
 
@@ -47,11 +50,16 @@ def main(out: Path, steps: int = 28, sample: str = "2000002.jpg", task: str = "b
     for symbol, (field, *values) in VALUES.items():
         images = [drawn(replace(base, **{field: value})) for value in values]
         cells.append([y[0], *(image[0] for image in images), x[0]])
-        scores = [f"{value:g}: {float(psnr(im, x)):.1f} dB, {misfit(im, y, degrade):.3f}" for value, im in zip(values, images, strict=True)]
+        scores = [
+            f"{value:g}: {float(psnr(im, x)):.1f} dB, {misfit(im, y, degrade):.3f}"
+            for value, im in zip(values, images, strict=True)
+        ]
         rows.append({"setting": f"{symbol}, `{field}`"} | dict(zip(COLUMNS, scores, strict=True)))
         print(" | ".join(rows[-1].values()), flush=True)
     labels = [f"{field} {', '.join(f'{v:g}' for v in values)}" for field, *values in VALUES.values()]
-    save_png(out / "settings.png", contact_sheet(cells, columns=["measurement", *COLUMNS, "original"], rows=labels))
+    save_png(
+        out / "settings.png", contact_sheet(cells, columns=["measurement", *COLUMNS, "original"], rows=labels)
+    )
     write_text(out / "settings.md", markdown(rows))
     return rows
 
@@ -68,7 +76,9 @@ def markdown(rows: list[dict[str, str]]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("out"))
     parser.add_argument("--steps", type=int, default=28)
     parser.add_argument("--sample", default="2000002.jpg")

@@ -1,11 +1,13 @@
-"""Train a latent operator in the latent space of SD1.x or SD3, on a CPU, with a tiny autoencoder (TAESD) as the codec.
+"""Train a latent operator in the latent space of SD1.x or SD3, on a CPU, with a tiny autoencoder (TAESD) as
+the codec.
 
     export PASEO_TAESD_DIR=…        folder with taesd3_encoder.safetensors, taesd3_decoder.safetensors, …
     python examples/train_taesd_operator.py --data FACES --codec taesd3 --out runs/taesd3-sr4 --steps 600
 
-The files are those of madebyollin/taesd (MIT), as safetensors. FACES is a folder of images, or of tar files with images.
-What comes out is an operator like any other, bound to this autoencoder by its hash; the table that is printed compares its
-values and its Jacobian with the chain encode ∘ degrade ∘ decode on held-out images, as the paper does.
+The files are those of madebyollin/taesd (MIT), as safetensors. FACES is a folder of images, or of tar files
+with images. What comes out is an operator like any other, bound to this autoencoder by its hash; the table
+that is printed compares its values and its Jacobian with the chain encode ∘ degrade ∘ decode on held-out
+images, as the paper does.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ def train_and_check(
 
 
 def few(data: Path, folder: Path, training: int, held_out: int) -> Path:
-    """A folder with the first so many training and held-out images: encoding is what takes the time of a short run."""
+    """A folder with the first so many training and held-out images: encoding is what takes the time of a
+    short run.
+    """
     found = find_images(data)
     parts = split([source.name for source in found], "auto")
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,8 +80,12 @@ def few(data: Path, folder: Path, training: int, held_out: int) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", type=Path, default=os.environ.get("PASEO_TAESD_DIR"), help="folder of the TAESD files")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--weights", type=Path, default=os.environ.get("PASEO_TAESD_DIR"), help="folder of the TAESD files"
+    )
     parser.add_argument("--data", type=Path, required=True, help="clean images")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--codec", choices=sorted(SPACES), default="taesd3")
@@ -85,7 +93,12 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=128, help="side of the images in pixels")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--measurements", type=int, default=0, help="measurements per image encoded beforehand; 0 = fresh ones")
+    parser.add_argument(
+        "--measurements",
+        type=int,
+        default=0,
+        help="measurements per image encoded beforehand; 0 = fresh ones",
+    )
     parser.add_argument("--limit", type=int, help="train on this many images only")
     given = parser.parse_args()
     if given.weights is None:

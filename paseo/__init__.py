@@ -13,14 +13,13 @@ The names below are loaded when they are first used (PEP 562), so that `import p
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from paseo.apps.pipeline import PaseoPipeline as PaseoPipeline
     from paseo.base import Problem as Problem
     from paseo.degrade import task as task
     from paseo.errors import BadInput as BadInput
@@ -32,28 +31,27 @@ if TYPE_CHECKING:
     from paseo.models import load_model as load_model
     from paseo.noise import Noise as Noise
     from paseo.operators.store import load_operator as load_operator
-    from paseo.pipeline import PaseoPipeline as PaseoPipeline
-    from paseo.presets import preset as preset
     from paseo.priors import GaussianPrior as GaussianPrior
     from paseo.priors import MixturePrior as MixturePrior
-    from paseo.restore import Restored as Restored
-    from paseo.restore import restore as restore
     from paseo.samplers import PASEO as PASEO
+    from paseo.settings.presets import preset as preset
+    from paseo.street import Restored as Restored
+    from paseo.street import restore as restore
 
 _HOME = {
     "PASEO": "paseo.samplers",
-    "restore": "paseo.restore",
-    "Restored": "paseo.restore",
+    "restore": "paseo.street",
+    "Restored": "paseo.street",
     "load_model": "paseo.models",
     "load_operator": "paseo.operators.store",
     "Model": "paseo.models",
     "task": "paseo.degrade",
-    "preset": "paseo.presets",
+    "preset": "paseo.settings.presets",
     "Noise": "paseo.noise",
     "Problem": "paseo.base",
     "GaussianPrior": "paseo.priors",
     "MixturePrior": "paseo.priors",
-    "PaseoPipeline": "paseo.pipeline",
+    "PaseoPipeline": "paseo.apps.pipeline",
     "PaseoError": "paseo.errors",
     "BadInput": "paseo.errors",
     "MissingWeights": "paseo.errors",
@@ -61,8 +59,26 @@ _HOME = {
     "Unsupported": "paseo.errors",
 }
 _SUBMODULES = {
-    *("base", "errors", "noise", "schedule", "linalg", "degrade", "codecs", "priors", "operators", "samplers", "metrics"),
-    *("images", "record", "sheet", "models", "presets", "pipeline", "train", "reproduce", "bench"),
+    *(
+        "base",
+        "errors",
+        "noise",
+        "schedule",
+        "linalg",
+        "degrade",
+        "codecs",
+        "priors",
+        "operators",
+        "samplers",
+        "metrics",
+    ),
+    *("images", "record", "sheet", "models", "settings", "hub", "train", "lab", "apps"),
+}
+_MOVED = {  # names of the first release → where the module is now
+    "presets": "paseo.settings.presets",
+    "pipeline": "paseo.apps.pipeline",
+    "reproduce": "paseo.lab.reproduce",
+    "bench": "paseo.lab.bench",
 }
 
 __all__ = [*_HOME, "__version__"]
@@ -73,22 +89,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in _SUBMODULES:
-        return import_module(f"paseo.{name}")
+    if name in _SUBMODULES or name in _MOVED:
+        return import_module(_MOVED.get(name, f"paseo.{name}"))
     raise AttributeError(f"module 'paseo' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_SUBMODULES})
-
-
-class _Package(ModuleType):
-    """The package itself. Importing the file `paseo/restore.py` would bind the module to `paseo.restore`; the name is the function's."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "restore" and isinstance(value, ModuleType):
-            value = value.restore
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -1,5 +1,5 @@
 """`python -m paseo` is `paseo`."""
 
-from paseo.cli import main
+from paseo.apps.cli.main import main
 
 main()

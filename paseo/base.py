@@ -1,6 +1,6 @@
 """Page one: the nouns of the library and what they promise each other.
 
-    x ─ degrade ─▶ y ─ codec.encode(degradation.lift(y)) ─▶ y_z ─ sampler(prior, problem, noise) ─▶ z ─ codec.decode ─▶ x̂
+    x ─ degrade ─▶ y ─ codec.encode(lift(y)) ─▶ y_z ─ sampler(prior, problem, noise) ─▶ z ─ codec.decode ─▶ x̂
 
 Images next to a codec are float (B,3,H,W) in [-1,1]; at every public boundary they are in [0,1] or PIL.
 """
@@ -53,7 +53,9 @@ class Codec(Protocol):
 
     @property
     def factor(self) -> int: ...  # image pixels per latent cell and side
-    def encode(self, x: Tensor) -> Tensor: ...  # (B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean
+    def encode(
+        self, x: Tensor
+    ) -> Tensor: ...  # (B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean
     def decode(self, z: Tensor) -> Tensor: ...
 
 
@@ -85,7 +87,8 @@ class Problem:
     operator: LatentOperator  # H_ψ
     degradation: Degradation | None = None  # A, for methods that work in pixels
     codec: Codec | None = None
-    observed: Tensor | None = None  # latent cells that carry information, 1 = seen; for weight="mask" and DING
+    # latent cells that carry information, 1 = seen; for weight="mask" and DING
+    observed: Tensor | None = None
     latent_shape: tuple[int, ...] | None = None  # (B, …) of z where it differs from y_z's
 
     @property
@@ -96,7 +99,9 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a `watch` hook is shown once per step; `trace` only if the hook asks for it with `wants_trace = True`."""
+    """What a `watch` hook is shown once per step; `trace` only if the hook asks for it with `wants_trace =
+    True`.
+    """
 
     index: int  # 0 … total − 1
     total: int

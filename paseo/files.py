@@ -1,4 +1,6 @@
-"""Files that appear whole or not at all: written under a temporary name beside the target, then renamed over it."""
+"""Files that appear whole or not at all: written under a temporary name beside the target, then renamed over
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Files ↔ tensors: any common image in, float RGB in [0,1] out, and 8-bit PNG back.
 
-Reading turns what cameras, scanners and browsers write into one thing: EXIF orientation is applied, embedded colour
-profiles are converted to sRGB, grey, palette, CMYK and 16-bit images become RGB (16-bit grey keeps its precision, 16-bit
-colour is read with 8). An alpha channel is kept aside and put back on saving (an opaque one is dropped): the colours
-below it are restored as they are stored.
+Reading turns what cameras, scanners and browsers write into one thing: EXIF orientation is applied, embedded
+colour profiles are converted to sRGB, grey, palette, CMYK and 16-bit images become RGB (16-bit grey keeps its
+precision, 16-bit colour is read with 8). An alpha channel is kept aside and put back on saving (an opaque one
+is dropped): the colours below it are restored as they are stored.
 
-Saving clamps to [0,1] and rounds to 8 bit. An image is never stretched to its own minimum and maximum, and a file
-appears whole or not at all.
+Saving clamps to [0,1] and rounds to 8 bit. An image is never stretched to its own minimum and maximum, and a
+file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,22 @@ from paseo.files import atomic
 MAX_PIXELS = 64_000_000  # 8000 × 8000; more is refused before it is decoded
 MAX_BYTES = 1 << 30
 EXTENSIONS = frozenset(
-    {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".avif", ".ppm", ".pgm", ".pnm"}
+    {
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".jpe",
+        ".jfif",
+        ".bmp",
+        ".gif",
+        ".tif",
+        ".tiff",
+        ".webp",
+        ".avif",
+        ".ppm",
+        ".pgm",
+        ".pnm",
+    }
 )
 
 
@@ -88,7 +103,10 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> tuple[Image.Image, byte
         with _quiet(), Image.open(io.BytesIO(data)) as image:
             width, height = image.size
             if width * height > max_pixels:
-                raise BadInput(f"{path} is {width}×{height}, more than the limit of {max_pixels:,} pixels. Scale it down first.")
+                raise BadInput(
+                    f"{path} is {width}×{height}, more than the limit of {max_pixels:,} pixels. Scale it "
+                    "down first."
+                )
             if getattr(image, "n_frames", 1) > 1:
                 notes.append("first of several frames")
             profile = image.info.get("icc_profile")
@@ -99,10 +117,16 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> tuple[Image.Image, byte
     except BadInput:
         raise
     except UnidentifiedImageError:
-        raise BadInput(f"{path} is not an image that can be read here. Convert it to PNG, JPEG, TIFF or WebP.") from None
+        raise BadInput(
+            f"{path} is not an image that can be read here. Convert it to PNG, JPEG, TIFF or WebP."
+        ) from None
     except Image.DecompressionBombError:
-        raise BadInput(f"{path} claims to be far larger than the limit of {max_pixels:,} pixels. Scale it down first.") from None
-    except Exception as error:  # decoders raise a dozen kinds on damaged files: OSError, SyntaxError, struct.error, …
+        raise BadInput(
+            f"{path} claims to be far larger than the limit of {max_pixels:,} pixels. Scale it down first."
+        ) from None
+    except (
+        Exception
+    ) as error:  # decoders raise a dozen kinds on damaged files: OSError, SyntaxError, struct.error, …
         raise BadInput(f"{path} is damaged or cut short: {error or type(error).__name__}.") from error
 
 
@@ -129,7 +153,9 @@ def _deep(image: Image.Image, path: Path, notes: list[str]) -> Tensor:
     top = 1.0 if image.mode == "F" else 65535.0
     low, high = float(values.min()), float(values.max())
     if not (low >= 0 and high <= top):
-        raise BadInput(f"{path} has values from {low:g} to {high:g}, outside 0 … {top:g}. Store it as 8 or 16 bit.")
+        raise BadInput(
+            f"{path} has values from {low:g} to {high:g}, outside 0 … {top:g}. Store it as 8 or 16 bit."
+        )
     notes.append("floating point, read as [0,1]" if image.mode == "F" else "16 bit")
     return (values / top).expand(3, -1, -1).contiguous()
 
@@ -141,7 +167,9 @@ def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> Ima
             source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
             if "srgb" not in ImageCms.getProfileDescription(source).lower():
                 target = ImageCms.createProfile("sRGB")
-                converted = ImageCms.profileToProfile(image, source, target, ImageCms.Intent.RELATIVE_COLORIMETRIC, outputMode="RGB")
+                converted = ImageCms.profileToProfile(
+                    image, source, target, ImageCms.Intent.RELATIVE_COLORIMETRIC, outputMode="RGB"
+                )
                 notes.append("colour profile converted to sRGB")
                 return converted if converted is not None else image
         except (ImageCms.PyCMSError, OSError, ValueError):
@@ -154,7 +182,9 @@ def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> Ima
 
 
 def to_tensor(image: Image.Image) -> Tensor:
-    """An 8-bit PIL image → (3, H, W) in [0,1]. For files use `read`, which also minds profiles and orientation."""
+    """An 8-bit PIL image → (3, H, W) in [0,1]. For files use `read`, which also minds profiles and
+    orientation.
+    """
     array = np.array(image.convert("RGB"))
     return torch.from_numpy(array).permute(2, 0, 1).to(torch.float32) / 255
 
@@ -162,10 +192,16 @@ def to_tensor(image: Image.Image) -> Tensor:
 def to_pil(x: Tensor, alpha: Tensor | None = None) -> Image.Image:
     """(3,H,W) or (1,H,W) in [0,1] → 8-bit PIL: clamped and rounded, nothing else. `alpha` is resized to fit."""
     if x.ndim != 3 or x.shape[0] not in (1, 3):
-        raise BadInput(f"An image is a tensor (3,H,W) or (1,H,W), got {tuple(x.shape)}. Save a batch image by image.")
+        raise BadInput(
+            f"An image is a tensor (3,H,W) or (1,H,W), got {tuple(x.shape)}. Save a batch image by image."
+        )
     image = Image.fromarray(_to_bytes(x.expand(3, -1, -1)))
     if alpha is not None:
-        fitted = alpha if alpha.shape[-2:] == x.shape[-2:] else F.interpolate(alpha[None], x.shape[-2:], mode="bilinear", antialias=True)[0]
+        fitted = (
+            alpha
+            if alpha.shape[-2:] == x.shape[-2:]
+            else F.interpolate(alpha[None], x.shape[-2:], mode="bilinear", antialias=True)[0]
+        )
         image.putalpha(Image.fromarray(_to_bytes(fitted)[..., 0]))
     return image
 
@@ -178,7 +214,9 @@ def _to_bytes(x: Tensor) -> np.ndarray[Any, Any]:
 
 
 def fit_square(x: Tensor, side: int) -> Tensor:
-    """(3,H,W) → (3,side,side): the shorter side resized (antialiased bicubic), then the centre; untouched if it fits already."""
+    """(3,H,W) → (3,side,side): the shorter side resized (antialiased bicubic), then the centre; untouched if
+    it fits already.
+    """
     height, width = x.shape[-2:]
     if (height, width) != (side, side):
         scale = side / min(height, width)
@@ -199,7 +237,9 @@ def to_signed(x: Tensor) -> Tensor:
     return x * 2 - 1
 
 
-def save_png(path: str | Path, x: Tensor | Image.Image, *, alpha: Tensor | None = None, record: str | None = None) -> Path:
+def save_png(
+    path: str | Path, x: Tensor | Image.Image, *, alpha: Tensor | None = None, record: str | None = None
+) -> Path:
     """An 8-bit PNG, whole or not at all; `record` goes into the text chunk "paseo"."""
     image = x if isinstance(x, Image.Image) else to_pil(x, alpha)
     info = PngInfo()
@@ -214,4 +254,6 @@ def find_images(root: str | Path) -> list[Path]:
     """Image files below a folder, sorted; hidden ones are left out."""
     root = Path(root)
     candidates = (p for p in root.rglob("*") if p.suffix.lower() in EXTENSIONS and p.is_file())
-    return sorted(p for p in candidates if not any(part.startswith(".") for part in p.relative_to(root).parts))
+    return sorted(
+        p for p in candidates if not any(part.startswith(".") for part in p.relative_to(root).parts)
+    )

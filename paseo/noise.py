@@ -1,4 +1,6 @@
-"""Randomness as an argument: one generator per sample, so that a sample alone equals the same sample in a batch."""
+"""Randomness as an argument: one generator per sample, so that a sample alone equals the same sample in a
+batch.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from torch import Tensor
 
 
 class Noise:
-    """Independent Gaussian streams, one per sample of the batch, drawn on the CPU for the same numbers everywhere."""
+    """Independent Gaussian streams, one per sample of the batch, drawn on the CPU for the same numbers
+    everywhere.
+    """
 
     def __init__(self, seeds: SupportsIndex | Iterable[SupportsIndex | torch.Generator]) -> None:
         entries = list(seeds) if isinstance(seeds, Iterable) else [seeds]
@@ -30,7 +34,9 @@ class Noise:
         """The same for a shape (B, ...), in float32 on the CPU."""
         if shape[0] != len(self.generators):
             raise ValueError(f"A batch of {shape[0]} needs as many seeds, got {len(self.generators)}.")
-        return torch.stack([torch.randn(tuple(shape[1:]), generator=g, device=g.device).cpu() for g in self.generators])
+        return torch.stack(
+            [torch.randn(tuple(shape[1:]), generator=g, device=g.device).cpu() for g in self.generators]
+        )
 
     def signs(self, x: Tensor) -> Tensor:
         """Rademacher probes (±1) of x's shape, dtype and device."""

@@ -1,11 +1,12 @@
 """The JSON beside every output: all that is needed to know how an image came about, and to make it again.
 
-    {"schema_version": 1, "kind": "restoration", "input": {…, "sha256"}, "task", "sigma_y", "noise_unit": "unit", "seeds",
-     "sampler": {"name", "settings"}, "model": {"name", "hashes"}, "operator": {"name", "sha256"}, "outputs": [{"file", "sha256"}],
-     "nfe", "seconds", "device", "dtype", "threads", "versions"}
+    {"schema_version": 1, "kind": "restoration", "input": {…, "sha256"}, "task", "sigma_y", "noise_unit":
+    "unit", "seeds",
+     "sampler": {"name", "settings"}, "model": {"name", "hashes"}, "operator": {"name", "sha256"}, "outputs":
+     [{"file", "sha256"}], "nfe", "seconds", "device", "dtype", "threads", "versions"}
 
-σ_y is the noise of images in [0,1] (`noise_unit` "unit"). The same settings on the same versions and threads give the same
-bytes; on another device or version they give a similar image.
+σ_y is the noise of images in [0,1] (`noise_unit` "unit"). The same settings on the same versions and threads
+give the same bytes; on another device or version they give a similar image.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ def environment() -> dict[str, Any]:
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return {"versions": versions, "threads": torch.get_num_threads(), "platform": f"{platform.system()} {platform.machine()}"}
+    return {
+        "versions": versions,
+        "threads": torch.get_num_threads(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def conditions() -> dict[str, Any]:
@@ -67,9 +72,14 @@ def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any
     """The sampler that `sampler_record` described, if it is one of `samplers`."""
     name = entry.get("name")
     if name not in samplers:
-        raise BadInput(f"The record was made with the sampler {name!r}; this version knows {', '.join(sorted(samplers))}.")
+        raise BadInput(
+            f"The record was made with the sampler {name!r}; this version knows "
+            f"{', '.join(sorted(samplers))}."
+        )
     try:
-        settings = {key: tuple(v) if isinstance(v, list) else v for key, v in entry.get("settings", {}).items()}  # JSON has no tuples
+        settings = {
+            key: tuple(v) if isinstance(v, list) else v for key, v in entry.get("settings", {}).items()
+        }  # JSON has no tuples
         return samplers[name](**settings)
     except TypeError as error:
         raise BadInput(f"The record's settings of {name} do not fit this version: {error}.") from None
@@ -77,7 +87,11 @@ def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any
 
 def short(record: dict[str, Any], seed: int | None) -> str:
     """One line for the PNG itself. Nothing in it depends on the clock, so that equal runs give equal bytes."""
-    return json.dumps({k: v for k, v in ({**record, "seed": seed}).items() if k in SHORT}, sort_keys=True, ensure_ascii=False)
+    return json.dumps(
+        {k: v for k, v in ({**record, "seed": seed}).items() if k in SHORT},
+        sort_keys=True,
+        ensure_ascii=False,
+    )
 
 
 def file_sha256(path: str | Path) -> str:
@@ -90,11 +104,25 @@ def load_record(path: str | Path, kind: str = "restoration") -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("kind") != kind:
         raise BadInput(f"{path} is not the record of a {kind}. Give the JSON that lies beside an output.")
     if record.get("schema_version") != SCHEMA_VERSION:
-        raise BadInput(f"{path} has the schema version {record.get('schema_version')!r}, this version reads {SCHEMA_VERSION}.")
-    needed = {"input": dict, "sampler": dict, "model": dict, "operator": dict, "seeds": list, "sigma_y": (int, float), "noise_unit": str}
+        raise BadInput(
+            f"{path} has the schema version {record.get('schema_version')!r}, this version reads "
+            f"{SCHEMA_VERSION}."
+        )
+    needed = {
+        "input": dict,
+        "sampler": dict,
+        "model": dict,
+        "operator": dict,
+        "seeds": list,
+        "sigma_y": (int, float),
+        "noise_unit": str,
+    }
     for name, types in needed.items():
         if not isinstance(record.get(name), types):
             raise BadInput(f"{path} cannot be replayed: its entry {name!r} is missing or malformed.")
     if record["noise_unit"] != NOISE_UNIT:
-        raise BadInput(f"{path} gives its noise in the unit {record['noise_unit']!r}, expected {NOISE_UNIT!r} (images in [0,1]).")
+        raise BadInput(
+            f"{path} gives its noise in the unit {record['noise_unit']!r}, expected {NOISE_UNIT!r} (images "
+            "in [0,1])."
+        )
     return record

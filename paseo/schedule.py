@@ -1,8 +1,8 @@
 """Noise schedules t ↦ (α_t, σ_t) of x_t = α_t z + σ_t ε, their native time grids, and the bridge noise η.
 
-All coefficients are Python floats, so float64 for free: η_z = η/α runs from ~250 to ~0.001 and must never meet bfloat16.
-A denoiser only sees the level σ/α. One state can therefore be viewed as flow, VP or VE (`Schedule.at_level`,
-`paseo.priors.views`), with the same clean and noise estimates.
+All coefficients are Python floats, so float64 for free: η_z = η/α runs from ~250 to ~0.001 and must never
+meet bfloat16. A denoiser only sees the level σ/α. One state can therefore be viewed as flow, VP or VE
+(`Schedule.at_level`, `paseo.priors.views`), with the same clean and noise estimates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ EtaRule = Literal["ddpm", "square", "sqrt"]
 
 @dataclass(frozen=True)
 class Point:
-    """One time point: native time, signal and noise coefficients, and the std η of the bridge that arrives here."""
+    """One time point: native time, signal and noise coefficients, and the std η of the bridge that arrives
+    here.
+    """
 
     t: float
     alpha: float
@@ -70,9 +72,9 @@ class Flow:
 class SD3Flow(Flow):
     """The native grid of SD3 / SD3.5: 1000 levels, the shift applied twice.
 
-    The scheduler shifts k/1000 at construction and then rebuilds its 1000-point grid between the *already shifted* end
-    points and shifts again. A run of n points takes the indices ⌊linspace(0, 999, n)⌋ of the ascending table that
-    starts with the terminal 0, so a run starts at σ = 0.9997 and not at 1.
+    The scheduler shifts k/1000 at construction and then rebuilds its 1000-point grid between the *already
+    shifted* end points and shifts again. A run of n points takes the indices ⌊linspace(0, 999, n)⌋ of the
+    ascending table that starts with the terminal 0, so a run starts at σ = 0.9997 and not at 1.
     """
 
     shift: float = 3.0
@@ -86,7 +88,9 @@ class SD3Flow(Flow):
         return [0.0] + [shifted(low + (high - low) * i / 999, self.shift) for i in range(1000)]
 
     def network_time(self, t: float, published: bool = False) -> float:
-        """The level the network is told; `published` repeats the released off-by-one (the next noisier level)."""
+        """The level the network is told; `published` repeats the released off-by-one (the next noisier
+        level).
+        """
         if not published:
             return t
         table = self.table()
@@ -95,7 +99,9 @@ class SD3Flow(Flow):
 
 @dataclass(frozen=True)
 class VP:
-    """Variance preserving, from a β table; ᾱ = 1 is prepended, so t = 0 is exactly clean and t = 1000 pure SD noise."""
+    """Variance preserving, from a β table; ᾱ = 1 is prepended, so t = 0 is exactly clean and t = 1000 pure SD
+    noise.
+    """
 
     betas: tuple[float, ...] = field(default_factory=lambda: scaled_linear(), repr=False)
 
@@ -142,7 +148,8 @@ class Cosine:
 class VE:
     """α = 1, σ = t; the EDM grid between `high` and `low` with exponent 7, then 0.
 
-    Pure noise (level ∞) has no place here: `at_level` enters at `ceiling`, where the signal is 1e-4 of the noise.
+    Pure noise (level ∞) has no place here: `at_level` enters at `ceiling`, where the signal is 1e-4 of the
+    noise.
     """
 
     high: float = 100.0
@@ -162,7 +169,9 @@ class VE:
 
 @dataclass(frozen=True)
 class OnLevels:
-    """`schedule`, restricted to the levels that another schedule's grid visits (one run, seen in another scaling)."""
+    """`schedule`, restricted to the levels that another schedule's grid visits (one run, seen in another
+    scaling).
+    """
 
     schedule: Schedule
     source: Schedule
@@ -180,13 +189,16 @@ class OnLevels:
 def grid(schedule: Schedule, steps: int, eta: EtaRule) -> list[Point]:
     """`steps` time points from noise to clean, each with the η of the bridge that arrives there."""
     if steps < 3:
-        raise BadInput(f"steps={steps} is too few: a run needs at least 3 time points (28 is the paper's number).")
+        raise BadInput(
+            f"steps={steps} is too few: a run needs at least 3 time points (28 is the paper's number)."
+        )
     points = [schedule.point(t) for t in schedule.times(steps)]
     arrivals = with_eta(points, eta)
     for t, s in pairwise(points):
         if not t.level > s.level:
             raise BadInput(
-                f"The noise level σ/α goes from {t.level:.4g} (t={t.t:.4g}) to {s.level:.4g} (t={s.t:.4g}), but a run must go "
+                f"The noise level σ/α goes from {t.level:.4g} (t={t.t:.4g}) to {s.level:.4g} "
+                f"(t={s.t:.4g}), but a run must go "
                 "from noise to clean. Check the schedule, or take fewer steps."
             )
     return [points[0], *arrivals]
@@ -200,7 +212,8 @@ def with_eta(points: Sequence[Point], rule: EtaRule) -> list[Point]:
     for s in arrivals:
         if s.eta > s.sigma * (1 + 1e-9):
             raise BadInput(
-                f"η={s.eta:.4g} exceeds σ={s.sigma:.4g} at t={s.t:.4g}: the rule {rule!r} does not fit this schedule; use eta='ddpm'."
+                f"η={s.eta:.4g} exceeds σ={s.sigma:.4g} at t={s.t:.4g}: the rule {rule!r} does not fit "
+                "this schedule; use eta='ddpm'."
             )
     return arrivals
 
@@ -216,7 +229,9 @@ def bridge_eta(t: Point, s: Point, rule: EtaRule) -> float:
 
 
 def warped(schedule: Schedule, shift: float | None) -> Schedule:
-    """The schedule on the levels of the uniform flow grid warped by τ ↦ kτ/(1+(k−1)τ), k = `shift`; None leaves its own grid."""
+    """The schedule on the levels of the uniform flow grid warped by τ ↦ kτ/(1+(k−1)τ), k = `shift`; None
+    leaves its own grid.
+    """
     return schedule if shift is None else OnLevels(schedule, Flow(shift))
 
 
@@ -228,7 +243,9 @@ def shifted(t: float, k: float) -> float:
 def indices(last: int, steps: int) -> list[int]:
     """⌊linspace(0, last, steps)⌋, ascending."""
     if not 2 <= steps <= last + 1:
-        raise BadInput(f"steps={steps} is outside 2 … {last + 1}, the number of levels this prior was trained on.")
+        raise BadInput(
+            f"steps={steps} is outside 2 … {last + 1}, the number of levels this prior was trained on."
+        )
     return [i * last // (steps - 1) for i in range(steps)]
 
 

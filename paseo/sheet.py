@@ -1,8 +1,9 @@
 """Contact sheets and maps of disagreement, drawn with Pillow alone.
 
-A standard-deviation map has a fixed scale, the same for every image: 0 is black and `TOP` (0.2 of the [0,1] range) and
-everything above is pale yellow, through purple, red and orange (five points of the "inferno" map, linear in between). Two
-maps can therefore be compared by eye, and a map without colour says that the draws agree.
+A standard-deviation map has a fixed scale, the same for every image: 0 is black and `TOP` (0.2 of the [0,1]
+range) and everything above is pale yellow, through purple, red and orange (five points of the "inferno" map,
+linear in between). Two maps can therefore be compared by eye, and a map without colour says that the draws
+agree.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ Cell = Tensor | Image.Image | None
 
 
 def deviation_map(std: Tensor, top: float = TOP) -> Tensor:
-    """(H,W) or (1,H,W) standard deviations in [0,1] units → (3,H,W) colours in [0,1], on the fixed scale 0 … top."""
+    """(H,W) or (1,H,W) standard deviations in [0,1] units → (3,H,W) colours in [0,1], on the fixed scale 0 …
+    top.
+    """
     std = std[0] if std.ndim == 3 and std.shape[0] == 1 else std
     if std.ndim != 2 or not top > 0:
-        raise BadInput(f"A map is drawn from (H,W) or (1,H,W) and a scale above 0, got {tuple(std.shape)} and {top}.")
+        raise BadInput(
+            f"A map is drawn from (H,W) or (1,H,W) and a scale above 0, got {tuple(std.shape)} and {top}."
+        )
     table = torch.tensor(COLOURS, dtype=torch.float32) / 255
     position = (std.to("cpu", torch.float32) / top).clamp(0, 1) * (len(COLOURS) - 1)
     low = position.floor().long().clamp(max=len(COLOURS) - 2)
@@ -45,8 +50,8 @@ def contact_sheet(
 ) -> Image.Image:
     """A grid of images with labels above the columns and left of the rows.
 
-    Smaller or larger images are brought to `side` pixels without smoothing, so that a low resolution looks like one.
-    None leaves a cell empty.
+    Smaller or larger images are brought to `side` pixels without smoothing, so that a low resolution looks
+    like one. None leaves a cell empty.
     """
     if not cells or not any(cells):
         raise BadInput("A contact sheet needs at least one image.")
@@ -68,7 +73,9 @@ def contact_sheet(
             if cell is not None:
                 sheet.paste(_fit(cell, side), (left + j * (side + gap), y))
     for i, text in enumerate(footer.splitlines()):
-        draw.text((gap, sheet.height - foot + (i + 0.5) * line), text, fill=(90, 90, 90), font=font, anchor="lm")
+        draw.text(
+            (gap, sheet.height - foot + (i + 0.5) * line), text, fill=(90, 90, 90), font=font, anchor="lm"
+        )
     return sheet
 
 

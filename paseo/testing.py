@@ -1,6 +1,7 @@
 """Tiny random pipelines of every supported family, tokenizers included, built without any file or network.
 
-They have the real classes, configs and file layout of their large relatives, weigh about a megabyte and run in
+They have the real classes, configs and file layout of their large relatives, weigh about a megabyte and run
+in
 milliseconds: fit for testing loading code, samplers and applications, not for looking at the images.
 """
 
@@ -103,7 +104,12 @@ def _sd3_no_t5() -> Any:
 
 
 def _betas() -> dict[str, Any]:
-    return {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "num_train_timesteps": 1000}
+    return {
+        "beta_start": 0.00085,
+        "beta_end": 0.012,
+        "beta_schedule": "scaled_linear",
+        "num_train_timesteps": 1000,
+    }
 
 
 def _unet(**options: Any) -> Any:
@@ -174,7 +180,13 @@ def _t5() -> Any:
     from transformers import T5Config, T5EncoderModel
 
     config = T5Config(
-        vocab_size=len(_t5_pieces()), d_model=2 * WIDTH, d_kv=8, d_ff=2 * WIDTH, num_layers=2, num_heads=4, feed_forward_proj="gated-gelu"
+        vocab_size=len(_t5_pieces()),
+        d_model=2 * WIDTH,
+        d_kv=8,
+        d_ff=2 * WIDTH,
+        num_layers=2,
+        num_heads=4,
+        feed_forward_proj="gated-gelu",
     )
     return T5EncoderModel(config).eval()
 

@@ -1,4 +1,6 @@
-"""Fixtures that several folders share: tiny random Stable Diffusion pipelines, in memory and on disk. No test touches the network."""
+"""Fixtures that several folders share: tiny random Stable Diffusion pipelines, in memory and on disk. No test
+touches the network.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-settings.register_profile("steady", deadline=None, derandomize=True, print_blob=True)  # busy machines; the same examples each time
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, print_blob=True
+)  # busy machines; the same examples each time
 settings.load_profile("steady")
 
 FAMILIES = ("sd", "sd-v", "sdxl", "sd3", "sd3-no-t5")
@@ -37,7 +41,9 @@ def tiny() -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tiny: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def tiny_folder(
+    tiny: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
     """tiny_folder("sd3"): the same pipeline, saved as diffusers saves it. Do not change it."""
     root = tmp_path_factory.mktemp("tiny")
 

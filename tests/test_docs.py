@@ -1,4 +1,6 @@
-"""What README and documentation show exists: commands and their options, files, symbols, and the algorithm's lines."""
+"""What README and documentation show exists: commands and their options, files, symbols, and the algorithm's
+lines.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from paseo import errors
-from paseo.cli import app
+from paseo.apps.cli.main import app
 from paseo.degrade import tasks
 from paseo.samplers import METHODS, PASEO
 
@@ -29,7 +31,9 @@ GROUPS = {"bench", "train"}  # verbs with verbs of their own
 
 
 def commands(text: str, program: str) -> list[list[str]]:
-    """Calls of a program in fenced blocks and in `inline code`, as words; what follows # and what joins commands is left out."""
+    """Calls of a program in fenced blocks and in `inline code`, as words; what follows # and what joins
+    commands is left out.
+    """
     code = [*FENCE.findall(text), *re.findall(r"`([^`\n]+)`", FENCE.sub("", text))]
     lines = re.sub(r"\\\n\s*", " ", "\n".join(code)).splitlines()
     quoted = [inner for line in lines for inner in re.findall(r'--wrap "([^"]+)"', line)]
@@ -38,8 +42,16 @@ def commands(text: str, program: str) -> list[list[str]]:
     return [shlex.split(starts.sub("", call)) for call in calls if starts.match(call.strip())]
 
 
-SHOWN = [pytest.param(words, id=f"{page}: {' '.join(words)[:60]}") for page, text in TEXTS.items() for words in commands(text, "paseo")]
-SCRIPTS = [pytest.param(words, id=f"{page}: {' '.join(words)[:60]}") for page, text in TEXTS.items() for words in commands(text, "python")]
+SHOWN = [
+    pytest.param(words, id=f"{page}: {' '.join(words)[:60]}")
+    for page, text in TEXTS.items()
+    for words in commands(text, "paseo")
+]
+SCRIPTS = [
+    pytest.param(words, id=f"{page}: {' '.join(words)[:60]}")
+    for page, text in TEXTS.items()
+    for words in commands(text, "python")
+]
 
 
 @cache
@@ -103,10 +115,14 @@ def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len([line for line in found[1].splitlines() if line.strip()]) <= 10
     tuned = 'paseo.preset("faces-128", "sr4")'
     assert tuned in found[1]
-    Image.open(ROOT / "paseo/models/faces-128/samples/2000001.jpg").resize((32, 32)).save(tmp_path / "small.png")
+    Image.open(ROOT / "paseo/models/faces-128/samples/2000001.jpg").resize((32, 32)).save(
+        tmp_path / "small.png"
+    )
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(found[1].replace(tuned, f"replace({tuned}.sampler, steps=3)"), {"replace": replace}, names)  # the same, in seconds
+    exec(
+        found[1].replace(tuned, f"replace({tuned}.sampler, steps=3)"), {"replace": replace}, names
+    )  # the same, in seconds
     assert names["result"].images.shape == (4, 3, 128, 128)
     assert names["result"].std.shape == (1, 128, 128)
 
@@ -146,11 +162,15 @@ def test_messages_of_the_troubleshooting_page_are_ours() -> None:
     quoted = re.findall(r"^\| \*([^*]+)\*", TEXTS["docs/troubleshooting.md"], re.M)
     parts = {part.strip() for message in quoted for part in message.split("…")} - {""}
     assert len(quoted) > 10
-    assert sorted(part for part in parts if part not in source) == ["exceed the maximum allowed size"]  # gradio's
+    assert sorted(part for part in parts if part not in source) == [
+        "exceed the maximum allowed size"
+    ]  # gradio's
     names = set(re.findall(r"\(`(\w+)`\)", TEXTS["docs/troubleshooting.md"]))
     assert all(issubclass(getattr(errors, name), errors.PaseoError) for name in names)
 
 
 def test_every_example_is_shown_somewhere() -> None:
     everything = "\n".join(TEXTS.values())
-    assert [p.name for p in sorted((ROOT / "examples").glob("*.py")) if f"examples/{p.name}" not in everything] == []
+    assert [
+        p.name for p in sorted((ROOT / "examples").glob("*.py")) if f"examples/{p.name}" not in everything
+    ] == []

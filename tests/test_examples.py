@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from paseo.cli import app
+from paseo.apps.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "paseo" / "models" / "faces-128" / "samples"
@@ -46,9 +46,13 @@ def test_own_pairs_give_an_operator_that_loads(tmp_path: Path) -> None:
     assert result.images.shape == (1, 3, 128, 128)
     worn, again = str(tmp_path / "pairs" / "degraded" / "2000001-0.png"), str(tmp_path / "again")
     options = ["--operator", str(tmp_path / "run" / "operator"), "--set", "steps=3"]
-    done = CliRunner().invoke(app, ["restore", worn, "-o", str(tmp_path / "restored"), *options])  # no task: it is the operator's
+    done = CliRunner().invoke(
+        app, ["restore", worn, "-o", str(tmp_path / "restored"), *options]
+    )  # no task: it is the operator's
     assert done.exit_code == 0, done.output
-    replay = CliRunner().invoke(app, ["restore", "--replay", str(tmp_path / "restored" / "2000001-0.json"), "-o", again])
+    replay = CliRunner().invoke(
+        app, ["restore", "--replay", str(tmp_path / "restored" / "2000001-0.json"), "-o", again]
+    )
     assert "identical to the recorded files" in replay.output
     refused = CliRunner().invoke(app, ["restore", worn, "-o", again, *options, "--degrade"])
     assert refused.exit_code == 1
@@ -133,4 +137,9 @@ def test_make_examples_runs_them_all() -> None:
     rule = re.search(r"^examples:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     assert rule is not None
     assert "$(wildcard examples/*.py)" in rule[1]
-    assert re.findall(r"examples/(\w+)\.py", rule[1].replace("PASEO_TAESD_DIR", "")).count("train_taesd_operator") >= 1
+    assert (
+        re.findall(r"examples/(\w+)\.py", rule[1].replace("PASEO_TAESD_DIR", "")).count(
+            "train_taesd_operator"
+        )
+        >= 1
+    )

@@ -53,8 +53,17 @@ def test_exif_orientation(rgb: Image.Image, tmp_path: Path, orientation: int) ->
     exif = Image.Exif()
     exif[0x0112] = orientation
     picture = images.read(save(rgb, tmp_path / "turned.png", exif=exif))
-    undo = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM}
-    undo |= {5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE, 8: Image.Transpose.ROTATE_90}
+    undo = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+    }
+    undo |= {
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }
     expected = rgb.transpose(undo[orientation]) if orientation > 1 else rgb
     assert torch.equal(picture.rgb, images.to_tensor(expected))
     assert ("orientation applied" in picture.notes) == (orientation > 1)
@@ -132,7 +141,9 @@ def swapped_profile() -> bytes:
     data = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     for old, new in ((b"rXYZ", b"?XYZ"), (b"gXYZ", b"rXYZ"), (b"?XYZ", b"gXYZ")):
         data = data.replace(old, new)
-    return data.replace("sRGB".encode("utf-16-be"), "test".encode("utf-16-be")).replace(b"sRGB built-in", b"test built-in")
+    return data.replace("sRGB".encode("utf-16-be"), "test".encode("utf-16-be")).replace(
+        b"sRGB built-in", b"test built-in"
+    )
 
 
 def test_colour_profile_is_converted(rgb: Image.Image, tmp_path: Path) -> None:
@@ -149,7 +160,9 @@ def test_colour_profile_is_converted(rgb: Image.Image, tmp_path: Path) -> None:
 
 def test_srgb_profile_changes_nothing_and_a_broken_one_is_ignored(rgb: Image.Image, tmp_path: Path) -> None:
     srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    assert torch.equal(images.read(save(rgb, tmp_path / "s.png", icc_profile=srgb)).rgb, images.to_tensor(rgb))
+    assert torch.equal(
+        images.read(save(rgb, tmp_path / "s.png", icc_profile=srgb)).rgb, images.to_tensor(rgb)
+    )
     broken = images.read(save(rgb, tmp_path / "b.png", icc_profile=b"no profile at all"))
     assert torch.equal(broken.rgb, images.to_tensor(rgb))
     assert "unreadable colour profile ignored" in broken.notes
@@ -194,7 +207,11 @@ def test_too_many_pixels_are_refused_before_decoding(rgb: Image.Image, tmp_path:
 
 
 @settings(max_examples=150, deadline=None)
-@given(position=st.floats(0, 1), value=st.integers(0, 255), format=st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]))
+@given(
+    position=st.floats(0, 1),
+    value=st.integers(0, 255),
+    format=st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]),
+)
 def test_damaged_bytes_give_an_image_or_bad_input(
     tmp_path_factory: pytest.TempPathFactory, position: float, value: int, format: str
 ) -> None:
@@ -214,7 +231,11 @@ def test_damaged_bytes_give_an_image_or_bad_input(
 
 
 def test_saving_refuses_nan_and_odd_shapes(tmp_path: Path) -> None:
-    for bad, words in ((torch.full((3, 4, 4), float("nan")), "NaN"), (torch.zeros(1, 3, 4, 4), "batch"), (torch.zeros(4, 4), "tensor")):
+    for bad, words in (
+        (torch.full((3, 4, 4), float("nan")), "NaN"),
+        (torch.zeros(1, 3, 4, 4), "batch"),
+        (torch.zeros(4, 4), "tensor"),
+    ):
         with pytest.raises(BadInput, match=words):
             images.save_png(tmp_path / "bad.png", bad)
     assert list(tmp_path.iterdir()) == []
@@ -244,4 +265,8 @@ def test_finding_images_keeps_order_and_leaves_hidden_ones(rgb: Image.Image, tmp
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
-    assert [str(p.relative_to(tmp_path)) for p in images.find_images(tmp_path)] == ["a.png", "b/1.jpg", "b/2.PNG"]
+    assert [str(p.relative_to(tmp_path)) for p in images.find_images(tmp_path)] == [
+        "a.png",
+        "b/1.jpg",
+        "b/2.PNG",
+    ]

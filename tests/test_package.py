@@ -12,7 +12,18 @@ import pytest
 
 import paseo
 
-HEAVY = {"torch", "numpy", "PIL", "diffusers", "transformers", "accelerate", "matplotlib", "optuna", "scipy", "safetensors"}
+HEAVY = {
+    "torch",
+    "numpy",
+    "PIL",
+    "diffusers",
+    "transformers",
+    "accelerate",
+    "matplotlib",
+    "optuna",
+    "scipy",
+    "safetensors",
+}
 
 
 def modules_after(code: str) -> set[str]:
@@ -30,7 +41,7 @@ def test_import_loads_nothing_heavy() -> None:
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = f"""
 import sys
-from paseo.cli import main
+from paseo.apps.cli.main import main
 sys.argv = ["paseo", *{arguments}]
 try:
     main()
@@ -42,9 +53,9 @@ except SystemExit as stop:
 @pytest.mark.parametrize(
     "code",
     [
-        "import paseo; assert callable(paseo.restore); import paseo.restore; assert callable(paseo.restore)",
-        "import paseo.restore; import paseo; assert callable(paseo.restore)",
-        "from paseo.restore import Restored; import paseo; assert callable(paseo.restore); assert paseo.Restored is Restored",
+        "import paseo; assert callable(paseo.restore); import paseo.street; assert callable(paseo.restore)",
+        "from paseo.street import Restored; import paseo; assert paseo.Restored is Restored",
+        "import paseo; assert paseo.reproduce.run and paseo.presets.preset and paseo.bench",
         "from paseo import *; assert PASEO().steps == 28 and callable(restore)",
         "import paseo; assert paseo.linalg.cg and paseo.samplers.PASEO is paseo.PASEO",
     ],
@@ -67,7 +78,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_version_is_the_projects() -> None:
     import tomllib
 
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     assert project["version"] == paseo.__version__
 
 

@@ -14,7 +14,9 @@ from paseo.errors import BadInput
 from paseo.record import environment, load_record, sampler_from_record, sampler_record, short
 from paseo.samplers import METHODS, PASEO
 
-KNOWN = {name: getattr(samplers, name) for name in samplers.__all__ if isinstance(getattr(samplers, name), type)}
+KNOWN = {
+    name: getattr(samplers, name) for name in samplers.__all__ if isinstance(getattr(samplers, name), type)
+}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -34,14 +36,26 @@ def test_unknown_samplers_and_settings_are_named() -> None:
 
 
 def test_the_short_record_has_no_clock() -> None:
-    record: dict[str, Any] = {"task": "sr4", "seconds": 3.2, "sampler": sampler_record(replace(PASEO(), steps=9)), **environment()}
+    record: dict[str, Any] = {
+        "task": "sr4",
+        "seconds": 3.2,
+        "sampler": sampler_record(replace(PASEO(), steps=9)),
+        **environment(),
+    }
     line = json.loads(short(record, seed=4))
     assert line == {"task": "sr4", "seed": 4, "sampler": record["sampler"]}
 
 
 def test_a_record_of_another_kind_or_unit_is_refused(tmp_path: Path) -> None:
     good = {
-        **{"schema_version": 1, "kind": "restoration", "input": {}, "sampler": {}, "model": {}, "operator": {}},
+        **{
+            "schema_version": 1,
+            "kind": "restoration",
+            "input": {},
+            "sampler": {},
+            "model": {},
+            "operator": {},
+        },
         **{"seeds": [0], "sigma_y": 0.01, "noise_unit": "unit"},
     }
     path = tmp_path / "r.json"

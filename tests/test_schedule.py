@@ -11,7 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paseo.errors import BadInput
-from paseo.schedule import VE, VP, Cosine, Flow, OnLevels, Point, Schedule, SD3Flow, bridge_eta, grid, indices, shifted, with_eta
+from paseo.schedule import (
+    VE,
+    VP,
+    Cosine,
+    Flow,
+    OnLevels,
+    Point,
+    Schedule,
+    SD3Flow,
+    bridge_eta,
+    grid,
+    indices,
+    shifted,
+    with_eta,
+)
 
 SCHEDULES = [Flow(), Flow(3.0), SD3Flow(), VP(), Cosine(), VE()]
 
@@ -32,7 +46,9 @@ def test_sd3_run_of_28_points() -> None:
     assert times[-3:] == pytest.approx([0.1976, 0.1083, 0.0], abs=5e-5)
 
 
-@pytest.mark.parametrize(("steps", "low", "high"), [(28, 0.0132, 75.1), (50, 0.0042, 132.6), (100, 0.0013, 246.5)])
+@pytest.mark.parametrize(
+    ("steps", "low", "high"), [(28, 0.0132, 75.1), (50, 0.0042, 132.6), (100, 0.0013, 246.5)]
+)
 def test_published_range_of_eta_z_on_sd3(steps: int, low: float, high: float) -> None:
     widths = [s.eta_z for s in grid(SD3Flow(), steps, "square")[1:-1]]
     assert min(widths) == pytest.approx(low, abs=5e-5)
@@ -52,7 +68,11 @@ def test_stable_diffusion_levels() -> None:
     assert vp.point(1.0).alpha ** 2 == pytest.approx(0.99915, abs=5e-6)
     assert vp.point(1000.0).alpha ** 2 == pytest.approx(0.00466, abs=5e-6)
     assert vp.point(1000.0).level == pytest.approx(14.6, abs=0.05)
-    assert (vp.network_time(1000.0), vp.network_time(0.0), vp.network_time(5.0, published=True)) == (999.0, 0.0, 5.0)
+    assert (vp.network_time(1000.0), vp.network_time(0.0), vp.network_time(5.0, published=True)) == (
+        999.0,
+        0.0,
+        5.0,
+    )
 
 
 def test_published_network_time_of_sd3_is_the_next_noisier_level() -> None:

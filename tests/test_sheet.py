@@ -48,7 +48,9 @@ def test_cells_lie_where_they_belong() -> None:
 
 def test_labels_and_footer_make_room_for_themselves() -> None:
     plain = contact_sheet([[torch.zeros(3, 8, 8)]], side=64)
-    labelled = contact_sheet([[torch.zeros(3, 8, 8)]], side=64, columns=["truth"], rows=["a long label"], footer="one\ntwo")
+    labelled = contact_sheet(
+        [[torch.zeros(3, 8, 8)]], side=64, columns=["truth"], rows=["a long label"], footer="one\ntwo"
+    )
     assert labelled.width > plain.width + 50
     assert labelled.height > plain.height + 20
     assert np.array(labelled)[:, :40].min() < 128  # something dark was written at the left

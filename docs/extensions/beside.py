@@ -1,9 +1,10 @@
 """`{beside} FILE`: an algorithm's lines beside the code lines that do them.
 
-A code line says at its end which lines of the paper it does: `# 19`, `# 6, 7` or `# 16 to 21`. The directive's content
-has one row for each such mark, `mark | what the paper says | remark`; the code is taken from the file when the page is
-built. A mark without a row, and a row without a mark, is a warning, which `make docs` makes an error. Rows that no code
-line does (the end of a loop) begin with a dash: `- 23 | end for`.
+A code line says at its end which lines of the paper it does: `# 19`, `# 6, 7` or `# 16 to 21`. The
+directive's content has one row for each such mark, `mark | what the paper says | remark`; the code is taken
+from the file when the page is built. A mark without a row, and a row without a mark, is a warning, which
+`make docs` makes an error. Rows that no code line does (the end of a loop) begin with a dash: `- 23 | end
+for`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Beside(SphinxDirective):
         for problem in missing(source, content):
             self.state_machine.reporter.warning(f"{relative}: {problem}", line=self.lineno)
         parent = nodes.container()
-        self.state.nested_parse(StringList(table(source, content), source=relative), self.content_offset, parent)
+        self.state.nested_parse(
+            StringList(table(source, content), source=relative), self.content_offset, parent
+        )
         return parent.children
 
 

@@ -19,13 +19,21 @@ def marked(source: str) -> dict[str, list[str]]:
     start: int | None = None
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
+        if token.type in (
+            tokenize.NEWLINE,
+            tokenize.NL,
+            tokenize.INDENT,
+            tokenize.DEDENT,
+            tokenize.ENDMARKER,
+        ):
             start = None if token.type == tokenize.NEWLINE else start
         elif token.type == tokenize.COMMENT:
             mark = MARK.match(token.string)
             if mark and start is not None:
                 code = "\n".join(lines[start - 1 : token.end[0]])
-                found.setdefault(mark[1], []).append(textwrap.dedent(code).removesuffix(token.string).rstrip())
+                found.setdefault(mark[1], []).append(
+                    textwrap.dedent(code).removesuffix(token.string).rstrip()
+                )
         elif start is None:
             start = token.start[0]
     return found
@@ -43,13 +51,24 @@ def rows(content: list[str]) -> list[tuple[str, bool, str, str]]:
 def missing(source: str, content: list[str]) -> list[str]:
     """What the table and the code do not agree on."""
     code, table = set(marked(source)), {mark for mark, done, *_ in rows(content) if done}
-    return [f"no code line is marked '# {m}'" for m in sorted(table - code)] + [f"'# {m}' has no row" for m in sorted(code - table)]
+    return [f"no code line is marked '# {m}'" for m in sorted(table - code)] + [
+        f"'# {m}' has no row" for m in sorted(code - table)
+    ]
 
 
 def table(source: str, content: list[str]) -> list[str]:
     """The page's Markdown."""
     code = marked(source)
-    text = ["````{list-table}", ":header-rows: 1", ":class: beside", ":widths: 8 46 46", "", "* - Line", "  - Paper", "  - Code"]
+    text = [
+        "````{list-table}",
+        ":header-rows: 1",
+        ":class: beside",
+        ":widths: 8 46 46",
+        "",
+        "* - Line",
+        "  - Paper",
+        "  - Code",
+    ]
     for mark, _, paper, remark in rows(content):
         text += [f"* - {mark}", f"  - {paper}", *(["", f"    {remark}"] if remark else [])]
         block = "\n".join(code.get(mark, [])).splitlines()

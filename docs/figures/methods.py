@@ -1,10 +1,11 @@
-"""The figure of docs/methods.md: what one measurement step recovers along directions that the operator weakens by s.
+"""The figure of docs/methods.md: what one measurement step recovers along directions that the operator
+weakens by s.
 
     python docs/figures/methods.py docs/images/methods.png
 
-A diagonal operator with gains s ∈ (0, 1], a latent of ones, the anchor at zero and no noise: the step's result along a
-direction is the part of the latent that it recovers. 1 is all of it, s²τ/(1 + s²τ) the exact step, s²τ its first-order
-truncation. Every curve is made by the code of the method named in the legend.
+A diagonal operator with gains s ∈ (0, 1], a latent of ones, the anchor at zero and no noise: the step's
+result along a direction is the part of the latent that it recovers. 1 is all of it, s²τ/(1 + s²τ) the exact
+step, s²τ its first-order truncation. Every curve is made by the code of the method named in the legend.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from torch import Tensor
 
 from paseo.base import Noise, Problem
 from paseo.codecs.identity import IdentityCodec
+from paseo.lab.reproduce.posterior_cases import AsDegradation
 from paseo.operators.exact import LatentMask
-from paseo.reproduce.posterior_cases import AsDegradation
 from paseo.samplers import PASEO, DiffPIR
 from paseo.samplers.linear import linear_model
 from paseo.samplers.misfit import half_square, pixel_gradient
@@ -56,7 +57,9 @@ def draw() -> Figure:
     for axis, tau in zip(figure.subplots(1, 2, sharey=True), (0.5, 50.0), strict=True):
         for name, (part, style) in recovered(tau).items():
             axis.semilogx(GAINS, part.flatten(), style, label=name, linewidth=1.4)
-        axis.set(title=f"trust τ = {tau:g}", xlabel="gain s of the operator along a direction", ylim=(-0.05, 1.6))
+        axis.set(
+            title=f"trust τ = {tau:g}", xlabel="gain s of the operator along a direction", ylim=(-0.05, 1.6)
+        )
         axis.grid(alpha=0.3)
     figure.axes[0].set_ylabel("part recovered by one step")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), fontsize=8, loc="outside right center")

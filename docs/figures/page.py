@@ -11,15 +11,17 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from paseo.apps.ui.server import running
 from paseo.models import ROOT
-from paseo.ui.server import running
 
 PATIENCE = 1_200_000  # milliseconds: a busy machine
 
 
 def main(target: Path, sample: str = "2000004.jpg", task: str = "Super-resolution ×8") -> None:
     with running() as address, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE)
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE
+        )
         page = browser.new_page(viewport={"width": 1280, "height": 1260})
         page.set_default_timeout(PATIENCE)
         page.goto(address)

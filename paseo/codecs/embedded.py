@@ -23,7 +23,9 @@ class EmbeddedCodec(nn.Module):
         self.net = net.eval().requires_grad_(False)
         self.latent_space = latent_space
         self.channels: int = int(net.mean.shape[1])
-        # Operators map encodings to encodings: they remember the encoder they belong to, and any decoder may follow.
+        # Operators map encodings to encodings: they remember the encoder they belong to, and any decoder may
+        # follow.
+
         self.hash = weights_hash({**net.encoder.state_dict(), "mean": net.mean, "std": net.std})
 
     def encode(self, x: Tensor) -> Tensor:
@@ -41,7 +43,10 @@ class EmbeddedCodec(nn.Module):
 
         path = folder / "codec.safetensors"
         if not path.is_file():
-            raise MissingWeights(f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train codec`.")
+            raise MissingWeights(
+                f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
+                "codec`."
+            )
         net = AutoencoderNet(**json.loads((folder / "config.json").read_text())["codec"])
         net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})
         return cls(net, latent_space)

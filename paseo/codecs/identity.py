@@ -18,13 +18,19 @@ class IdentityCodec:
     """Each f×f block of pixels becomes one cell with 3f² channels; f = 1 leaves the image as it is."""
 
     factor: int = 1  # f
-    std: float = 1.0  # of the images on [-1,1]: latents are in units of it, so that a unit-variance prior fits
+    # of the images on [-1,1]: latents are in units of it, so that a unit-variance prior fits
+    std: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.std > 0:
-            raise BadInput(f"std={self.std} cannot be used: it is the standard deviation of images on [-1,1], such as 0.5.")
+            raise BadInput(
+                f"std={self.std} cannot be used: it is the standard deviation of images on [-1,1], such as "
+                "0.5."
+            )
         if self.factor < 1:
-            raise BadInput(f"factor={self.factor} cannot be used: it counts pixels per cell and side and starts at 1.")
+            raise BadInput(
+                f"factor={self.factor} cannot be used: it counts pixels per cell and side and starts at 1."
+            )
 
     @property
     def channels(self) -> int:
@@ -36,7 +42,9 @@ class IdentityCodec:
 
     def encode(self, x: Tensor) -> Tensor:
         if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] % self.factor or x.shape[3] % self.factor:
-            raise BadInput(f"The codec takes (B,3,H,W) with H and W multiples of {self.factor}, got {tuple(x.shape)}.")
+            raise BadInput(
+                f"The codec takes (B,3,H,W) with H and W multiples of {self.factor}, got {tuple(x.shape)}."
+            )
         return F.pixel_unshuffle(x, self.factor) / self.std
 
     def decode(self, z: Tensor) -> Tensor:

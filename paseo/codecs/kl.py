@@ -3,9 +3,10 @@
     encode   z = (E(x) − shift) · scale          SD1.x, SD2.x: 0.18215, 0      SDXL: 0.13025, 0
     decode   x = D(z / scale + shift)            SD3, SD3.5:   1.5305, 0.0609  FLUX.1: 0.3611, 0.1159
 
-E(x) is the posterior's mean unless noise is given. Some autoencoders carry a mean and std per channel instead of the
-shift (`latents_mean`, `latents_std`); these are honoured. The network runs in its own dtype, latents and images keep the
-caller's. Samples go through one by one: memory stays that of one image, and a batch equals its members.
+E(x) is the posterior's mean unless noise is given. Some autoencoders carry a mean and std per channel instead
+of the shift (`latents_mean`, `latents_std`); these are honoured. The network runs in its own dtype, latents
+and images keep the caller's. Samples go through one by one: memory stays that of one image, and a batch
+equals its members.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class KLCodec(nn.Module):
         latent_space: str | None = None,
         around: Callable[[], AbstractContextManager] = nullcontext,
     ) -> None:
-        """`tiling` may be a tile size in pixels; `around` wraps every pass, for instance to choose an attention kernel."""
+        """`tiling` may be a tile size in pixels; `around` wraps every pass, for instance to choose an
+        attention kernel.
+        """
         super().__init__()
         config = vae.config
         self.vae = vae.eval().requires_grad_(False)
@@ -60,22 +63,31 @@ class KLCodec(nn.Module):
             self.tile(512 if tiling is True else tiling)
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu", **options: Any) -> KLCodec:
+    def from_pretrained(
+        cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu", **options: Any
+    ) -> KLCodec:
         """From a folder that holds the autoencoder, or a pipeline's folder with it in `vae`."""
         from diffusers import AutoencoderKL
 
         folder = Path(path)
         folder = folder / "vae" if (folder / "model_index.json").is_file() else folder
         if not (folder / "config.json").is_file():
-            raise MissingWeights(f"{folder} holds no autoencoder (no config.json). Give a diffusers folder, or its subfolder 'vae'.")
+            raise MissingWeights(
+                f"{folder} holds no autoencoder (no config.json). Give a diffusers folder, or its "
+                "subfolder 'vae'."
+            )
         vae = AutoencoderKL.from_pretrained(str(folder), dtype=dtype, use_safetensors=True)
         return cls(vae.to(device), **options)
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the encoder's weights and the normalisation: the identity of the latent space."""
-        weights = {k: v for k, v in self.vae.state_dict().items() if k.startswith(("encoder.", "quant_conv."))}
-        return weights_hash(weights, self.scale, self.shift, *self._mean.flatten().tolist(), *self._std.flatten().tolist())
+        weights = {
+            k: v for k, v in self.vae.state_dict().items() if k.startswith(("encoder.", "quant_conv."))
+        }
+        return weights_hash(
+            weights, self.scale, self.shift, *self._mean.flatten().tolist(), *self._std.flatten().tolist()
+        )
 
     @property
     def device(self) -> torch.device:
@@ -110,7 +122,10 @@ class KLCodec(nn.Module):
     def tile(self, pixels: int) -> None:
         """Encode and decode in overlapping tiles of this many pixels, blended: large images in little memory."""
         if pixels < 8 * self.factor or pixels % self.factor:
-            raise BadInput(f"A tile of {pixels} pixels cannot be used: give a multiple of {self.factor}, at least {8 * self.factor}.")
+            raise BadInput(
+                f"A tile of {pixels} pixels cannot be used: give a multiple of {self.factor}, at least "
+                f"{8 * self.factor}."
+            )
         self.vae.enable_tiling()
         self.vae.tile_sample_min_size, self.vae.tile_latent_min_size = pixels, pixels // self.factor
 
@@ -124,4 +139,6 @@ def _statistics(config: Any, channels: int, shift: float) -> tuple[Tensor, Tenso
     mean, std = getattr(config, "latents_mean", None), getattr(config, "latents_std", None)
     if mean is None or std is None:
         return torch.full((1, channels, 1, 1), shift), torch.ones(1, channels, 1, 1)
-    return torch.tensor(mean).float().view(1, channels, 1, 1), torch.tensor(std).float().view(1, channels, 1, 1)
+    return torch.tensor(mean).float().view(1, channels, 1, 1), torch.tensor(std).float().view(
+        1, channels, 1, 1
+    )

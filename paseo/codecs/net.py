@@ -1,9 +1,10 @@
 """The embedded autoencoder's network: 128×128×3 images to 16×16×c latents and back, for two CPU cores.
 
-The encoder is a wide linear filter bank (a 16-pixel patch, stride 8) plus a small smooth correction, so that a linear
-degradation of the image stays close to a linear map of the latent: that is what H_ψ has to learn and what each
-PASEO step linearises. The decoder carries the weight. No normalisation layers: a latent cell's image does not depend on
-far cells, and any size that is a multiple of 8 works. SiLU throughout, so that E∘A∘D has a derivative.
+The encoder is a wide linear filter bank (a 16-pixel patch, stride 8) plus a small smooth correction, so that
+a linear degradation of the image stays close to a linear map of the latent: that is what H_ψ has to learn and
+what each PASEO step linearises. The decoder carries the weight. No normalisation layers: a latent cell's
+image does not depend on far cells, and any size that is a multiple of 8 works. SiLU throughout, so that E∘A∘D
+has a derivative.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class AutoencoderNet(nn.Module):
         decoder_blocks: tuple[int, int, int] = (2, 4, 4),
     ) -> None:
         super().__init__()
-        self.config = dict(channels=channels, widths=widths, encoder_blocks=encoder_blocks, decoder_blocks=decoder_blocks)
+        self.config = dict(
+            channels=channels, widths=widths, encoder_blocks=encoder_blocks, decoder_blocks=decoder_blocks
+        )
         self.encoder = Encoder(channels, tuple(widths), tuple(encoder_blocks))  # type: ignore[arg-type]
         self.decoder = Decoder(channels, tuple(widths), tuple(decoder_blocks))  # type: ignore[arg-type]
         self.register_buffer("mean", torch.zeros(1, channels, 1, 1))

@@ -1,9 +1,11 @@
-"""TAESD and its siblings: autoencoders of 1.2M parameters each way that live in the latent spaces of SD1.x, SDXL, SD3 and FLUX.1.
+"""TAESD and its siblings: autoencoders of 1.2M parameters each way that live in the latent spaces of SD1.x,
+SDXL, SD3 and FLUX.1.
 
-Hundreds of times cheaper than the full autoencoder and close to it (25 to 33 dB), so fit for previews, for training
-operators on a CPU, and for tests. Their latents are already in the prior's units. Read from a diffusers folder
-(`AutoencoderTiny`) or from the original pair of files with sequential keys; the original modules take and give images in
-[0,1] and begin the decoder with 3·tanh(z/3), both of which `AutoencoderTiny` does itself.
+Hundreds of times cheaper than the full autoencoder and close to it (25 to 33 dB), so fit for previews, for
+training operators on a CPU, and for tests. Their latents are already in the prior's units. Read from a
+diffusers folder (`AutoencoderTiny`) or from the original pair of files with sequential keys; the original
+modules take and give images in [0,1] and begin the decoder with 3·tanh(z/3), both of which `AutoencoderTiny`
+does itself.
 Source: Ollin Boer Bohan, madebyollin/taesd (MIT).
 """
 
@@ -21,7 +23,12 @@ from torch import Tensor, nn
 from paseo.codecs.weights import check_finite, check_image, check_latent, weights_hash
 from paseo.errors import BadInput, MissingWeights, out_of_memory
 
-SPACES = {"taesd": "sd1", "taesdxl": "sdxl", "taesd3": "sd3", "taef1": "flux"}  # whose latents each one speaks
+SPACES = {
+    "taesd": "sd1",
+    "taesdxl": "sdxl",
+    "taesd3": "sd3",
+    "taef1": "flux",
+}  # whose latents each one speaks
 LESS_MEMORY = "Work on a smaller image, or free the accelerator."
 
 
@@ -38,17 +45,28 @@ class TinyCodec(nn.Module):
         self.latent_space = latent_space or f"tiny-{self.channels}"
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, latent_space: str | None = None, dtype: torch.dtype = torch.float32) -> TinyCodec:
+    def from_pretrained(
+        cls, path: str | Path, *, latent_space: str | None = None, dtype: torch.dtype = torch.float32
+    ) -> TinyCodec:
         """From a folder that diffusers' `AutoencoderTiny.save_pretrained` wrote."""
         from diffusers import AutoencoderTiny
 
         if not (Path(path) / "config.json").is_file():
-            raise MissingWeights(f"{path} holds no AutoencoderTiny (no config.json). Give its folder, or use from_original.")
-        return cls(AutoencoderTiny.from_pretrained(str(path), dtype=dtype, use_safetensors=True), latent_space=latent_space)
+            raise MissingWeights(
+                f"{path} holds no AutoencoderTiny (no config.json). Give its folder, or use from_original."
+            )
+        return cls(
+            AutoencoderTiny.from_pretrained(str(path), dtype=dtype, use_safetensors=True),
+            latent_space=latent_space,
+        )
 
     @classmethod
-    def from_original(cls, folder: str | Path, name: str = "taesd3", *, dtype: torch.dtype = torch.float32) -> TinyCodec:
-        """From `<name>_encoder.safetensors` and `<name>_decoder.safetensors` with the keys of the original modules."""
+    def from_original(
+        cls, folder: str | Path, name: str = "taesd3", *, dtype: torch.dtype = torch.float32
+    ) -> TinyCodec:
+        """From `<name>_encoder.safetensors` and `<name>_decoder.safetensors` with the keys of the original
+        modules.
+        """
         from diffusers import AutoencoderTiny
         from safetensors.torch import load_file
 
@@ -58,7 +76,8 @@ class TinyCodec(nn.Module):
         for path in paths:
             if not path.is_file():
                 raise MissingWeights(
-                    f"{path} does not exist. Put the original {name} files (madebyollin/taesd) there, or name their folder."
+                    f"{path} does not exist. Put the original {name} files (madebyollin/taesd) there, or "
+                    "name their folder."
                 )
         encoder, decoder = load_file(paths[0]), load_file(paths[1])
         channels = encoder[max(encoder, key=_position)].shape[0]
@@ -90,13 +109,20 @@ class TinyCodec(nn.Module):
         """An image, nominally in [-1,1], not clamped."""
         check_latent(z, self.channels)
         with out_of_memory("decoding", LESS_MEMORY):
-            x = self.vae.decode((z / self.scale + self.shift).to(self.device, self.dtype), return_dict=False)[0]
+            x = self.vae.decode((z / self.scale + self.shift).to(self.device, self.dtype), return_dict=False)[
+                0
+            ]
         return check_finite(x.to(z.dtype), z, "decoder", self.dtype)
 
 
 def renamed(weights: Mapping[str, Tensor], part: str, offset: int) -> dict[str, Tensor]:
-    """ "3.conv.0.weight" → "encoder.layers.3.conv.0.weight"; the decoder's numbers shift by one, its clamp being no layer there."""
-    return {re.sub(r"^\d+", lambda m: f"{part}.layers.{int(m[0]) + offset}", key): value for key, value in weights.items()}
+    """ "3.conv.0.weight" → "encoder.layers.3.conv.0.weight"; the decoder's numbers shift by one, its clamp
+    being no layer there.
+    """
+    return {
+        re.sub(r"^\d+", lambda m: f"{part}.layers.{int(m[0]) + offset}", key): value
+        for key, value in weights.items()
+    }
 
 
 def _position(key: str) -> int:
@@ -106,7 +132,14 @@ def _position(key: str) -> int:
 
 def _fill(vae: Any, weights: dict[str, Tensor], name: str) -> None:
     expected = vae.state_dict()
-    wrong = sorted(k for k in {*expected, *weights} if k not in expected or k not in weights or expected[k].shape != weights[k].shape)
+    wrong = sorted(
+        k
+        for k in {*expected, *weights}
+        if k not in expected or k not in weights or expected[k].shape != weights[k].shape
+    )
     if wrong:
-        raise MissingWeights(f"The {name} files do not hold a tiny autoencoder: {len(wrong)} entries differ, first {wrong[0]!r}.")
+        raise MissingWeights(
+            f"The {name} files do not hold a tiny autoencoder: {len(wrong)} entries differ, first "
+            f"{wrong[0]!r}."
+        )
     vae.load_state_dict({k: v.to(expected[k].dtype) for k, v in weights.items()})

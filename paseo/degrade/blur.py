@@ -1,10 +1,12 @@
-"""Blur: convolution with a kernel of sum 1 on an image mirrored at its borders (the edge pixel is not repeated).
+"""Blur: convolution with a kernel of sum 1 on an image mirrored at its borders (the edge pixel is not
+repeated).
 
     y(p) = Σ_u k(u) x(p − u)
 
-The task of the paper is a Gaussian "61×61, σ = 3". Its kernel is cut at 4σ, so only the central 25×25 taps are not zero;
-it is separable, one matrix per side. Images smaller than the kernel are mirrored as often as needed. The adjoint correlates with the kernel
-and folds the mirrored margins back onto the pixels they were copied from; it is not the blur itself.
+The task of the paper is a Gaussian "61×61, σ = 3". Its kernel is cut at 4σ, so only the central 25×25 taps
+are not zero; it is separable, one matrix per side. Images smaller than the kernel are mirrored as often as
+needed. The adjoint correlates with the kernel and folds the mirrored margins back onto the pixels they were
+copied from; it is not the blur itself.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class GaussianBlur:
         return separable(y, rows.mT, columns.mT)
 
     def _matrices(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The blur of all columns and of all rows; on CPUs their products are many times faster than a depthwise convolution."""
+        """The blur of all columns and of all rows; on CPUs their products are many times faster than a
+        depthwise convolution.
+        """
         rows, columns = (_blur_matrix(self.sigma, self.size, n, wide(x).dtype, x.device) for n in size_of(x))
         return rows, columns
 
@@ -83,9 +87,15 @@ class Blur:
     def __post_init__(self) -> None:
         k = torch.as_tensor(self.kernel, dtype=torch.float64, device="cpu").detach()
         if k.ndim != 2 or not all(side % 2 for side in k.shape):
-            raise BadInput(f"A blur kernel is a matrix with odd sides, got the shape {tuple(k.shape)}. Pad it with zeros.")
+            raise BadInput(
+                f"A blur kernel is a matrix with odd sides, got the shape {tuple(k.shape)}. Pad it with "
+                "zeros."
+            )
         if not bool(torch.isfinite(k).all()) or float(k.sum()) <= 0:
-            raise BadInput("A blur kernel must be finite with a sum above 0, so that it can be normalised to keep the brightness.")
+            raise BadInput(
+                "A blur kernel must be finite with a sum above 0, so that it can be normalised to keep the "
+                "brightness."
+            )
         object.__setattr__(self, "kernel", k / k.sum())
 
     @property
@@ -122,7 +132,9 @@ def _gaussian(sigma: float, size: int) -> Tensor:
 
 @lru_cache(maxsize=16)
 def _blur_matrix(sigma: float, size: int, n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """(n, n): row i holds the taps around pixel i, with those beyond the border added to the pixels they mirror."""
+    """(n, n): row i holds the taps around pixel i, with those beyond the border added to the pixels they
+    mirror.
+    """
     taps = _gaussian(sigma, size)
     with torch.inference_mode(False):
         source = _mirror_index(n, len(taps) // 2).unfold(0, len(taps), 1)  # (n, taps)

@@ -33,25 +33,36 @@ def check_images(x: Any, what: str = "The image", channels: int | None = None) -
     """A float tensor (B,C,H,W) with at least one pixel, or a BadInput that says what was given instead."""
     wanted = f"a floating-point tensor (B,{channels or 'C'},H,W)"
     if not isinstance(x, Tensor):
-        raise BadInput(f"{what} must be {wanted}, got {type(x).__name__}. For files use `paseo degrade`, for PIL images convert first.")
+        raise BadInput(
+            f"{what} must be {wanted}, got {type(x).__name__}. For files use `paseo degrade`, for PIL "
+            "images convert first."
+        )
     if x.ndim != 4 or 0 in x.shape or (channels is not None and x.shape[1] != channels):
         raise BadInput(f"{what} must be {wanted}, got the shape {tuple(x.shape)}.")
     if not x.is_floating_point():
-        raise BadInput(f"{what} must be {wanted}, got {x.dtype}. Convert 8-bit values with `x.float() / 127.5 - 1`.")
+        raise BadInput(
+            f"{what} must be {wanted}, got {x.dtype}. Convert 8-bit values with `x.float() / 127.5 - 1`."
+        )
 
 
 def check_size(size: Size | None, y: Tensor, fits: Size, what: str) -> None:
-    """`size` is a plausible image size for the measurement y: it would have been measured with the size `fits`."""
+    """`size` is a plausible image size for the measurement y: it would have been measured with the size
+    `fits`.
+    """
     if size is not None and fits != size_of(y):
         raise BadInput(
-            f"{what}: an image of {size[0]}×{size[1]} gives a measurement of {fits[0]}×{fits[1]}, got one of {y.shape[-2]}×{y.shape[-1]}."
+            f"{what}: an image of {size[0]}×{size[1]} gives a measurement of {fits[0]}×{fits[1]}, got one "
+            f"of {y.shape[-2]}×{y.shape[-1]}."
         )
 
 
 def check_positive(value: float, what: str, at_least: float = 0.0) -> None:
     """A finite number above zero (and not below `at_least`)."""
     if not (isinstance(value, int | float) and math.isfinite(value) and value > 0 and value >= at_least):
-        raise BadInput(f"{what} must be a finite number of {f'at least {at_least:g}' if at_least else 'more than 0'}, got {value!r}.")
+        raise BadInput(
+            f"{what} must be a finite number of {f'at least {at_least:g}' if at_least else 'more than 0'}, "
+            f"got {value!r}."
+        )
 
 
 def wide(x: Tensor) -> Tensor:

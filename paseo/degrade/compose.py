@@ -2,7 +2,8 @@
 
     Compose(GaussianBlur(1.0), Downsample(4), JPEG(30))     # blur first, JPEG last
 
-The adjoint is A_1ᵀ ∘ … ∘ A_nᵀ and exists where all parts are linear. Sizes in between are worked out from the image's.
+The adjoint is A_1ᵀ ∘ … ∘ A_nᵀ and exists where all parts are linear. Sizes in between are worked out from the
+image's.
 """
 
 from __future__ import annotations
@@ -23,8 +24,15 @@ class Compose:
         if not parts:
             raise BadInput("Compose needs at least one degradation.")
         for part in parts:
-            if not (callable(part) and callable(getattr(part, "lift", None)) and callable(getattr(part, "output_size", None))):
-                raise BadInput(f"Compose takes degradations, got {part!r}. Wrap functions with paseo.degrade.Custom first.")
+            if not (
+                callable(part)
+                and callable(getattr(part, "lift", None))
+                and callable(getattr(part, "output_size", None))
+            ):
+                raise BadInput(
+                    f"Compose takes degradations, got {part!r}. Wrap functions with paseo.degrade.Custom "
+                    "first."
+                )
         self.parts = parts
         self.name = name or "+".join(part.name for part in parts)
 
@@ -58,7 +66,9 @@ class Compose:
         """A_1ᵀ … A_nᵀ y; raises Unsupported if a part is not linear."""
         if not self.linear:
             broken = ", ".join(part.name for part in self.parts if not part.linear)
-            raise Unsupported(f"{self.name} has no adjoint: {broken} is not linear. Use a method that needs none.")
+            raise Unsupported(
+                f"{self.name} has no adjoint: {broken} is not linear. Use a method that needs none."
+            )
         for part, before in self._backwards(y, size):
             y = cast(Any, part).adjoint(y, before)
         return y

@@ -7,9 +7,10 @@
     Custom.load("weather:fog")       # by name, as on the command line; "weather.py:fog" for a file
     Custom(physics)                  # an object with `.A(x)`, such as a deepinv physics
 
-Nothing else is needed to train a latent operator and to run PASEO. With `linear=True` it also has an adjoint (by automatic
-differentiation, or the object's own `A_adjoint`), for methods that want one. "Linear" means linear on [-1,1] images, where
-0 is mid-grey; a function that keeps constant images constant is linear there if it is linear on [0,1].
+Nothing else is needed to train a latent operator and to run PASEO. With `linear=True` it also has an adjoint
+(by automatic differentiation, or the object's own `A_adjoint`), for methods that want one. "Linear" means
+linear on [-1,1] images, where 0 is mid-grey; a function that keeps constant images constant is linear there
+if it is linear on [0,1].
 """
 
 from __future__ import annotations
@@ -34,15 +35,24 @@ _PROBE = 64  # side of the grey image that shows how a function changes sizes
 
 
 class Custom:
-    """A(x) from a user's function, checked on every call; itself it works on images (B,3,H,W) in [-1,1] as all degradations do."""
+    """A(x) from a user's function, checked on every call; itself it works on images (B,3,H,W) in [-1,1] as
+    all degradations do.
+    """
 
-    def __init__(self, function: Any, *, range: Range = "unit", linear: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self, function: Any, *, range: Range = "unit", linear: bool = False, name: str | None = None
+    ) -> None:
         own = getattr(function, "A", None)
         self.function: Callable[[Tensor], Any] = own if callable(own) else function
         if not callable(self.function):
-            raise BadInput(f"A degradation is a function or an object with a method A(x), got {type(function).__name__}.")
+            raise BadInput(
+                f"A degradation is a function or an object with a method A(x), got {type(function).__name__}."
+            )
         if range not in ("unit", "signed"):
-            raise BadInput(f"`range` says what the function works on: 'unit' for [0,1] or 'signed' for [-1,1], not {range!r}.")
+            raise BadInput(
+                "`range` says what the function works on: 'unit' for [0,1] or 'signed' for [-1,1], not "
+                f"{range!r}."
+            )
         self.range, self.linear = range, linear
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.params: dict[str, Any] = {"function": self.name, "range": range}
@@ -53,7 +63,9 @@ class Custom:
 
     @classmethod
     def load(cls, spec: str, *, range: Range = "unit", linear: bool = False) -> Custom:
-        """From "module:function" (also found in the current folder) or "path/file.py:function"; that is also its name."""
+        """From "module:function" (also found in the current folder) or "path/file.py:function"; that is also
+        its name.
+        """
         return cls(load_function(spec), range=range, linear=linear, name=spec)
 
     def output_size(self, height: int, width: int) -> Size:
@@ -75,15 +87,22 @@ class Custom:
     def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
         """Aᵀy of a function declared linear, which is verified at 0."""
         if not self.linear:
-            raise Unsupported(f"{self.name} has no adjoint: it was not declared linear. Give Custom(…, linear=True) if it is.")
+            raise Unsupported(
+                f"{self.name} has no adjoint: it was not declared linear. Give Custom(…, linear=True) if "
+                "it is."
+            )
         check_images(y, "The measurement")
-        zero = torch.zeros(y.shape[0], 3, *(size or self._image_size(size_of(y))), dtype=y.dtype, device=y.device)
+        zero = torch.zeros(
+            y.shape[0], 3, *(size or self._image_size(size_of(y))), dtype=y.dtype, device=y.device
+        )
         at_zero, pull = torch.func.vjp(self, zero)[:2]
         check_size(size_of(zero), y, size_of(at_zero), self.name)
         if float(at_zero.abs().max()) > 1e-5:
             raise Unsupported(
-                f"{self.name} was declared linear, but turns mid-grey (0 in [-1,1]) into {float(at_zero.abs().max()):.3g}: "
-                "it adds a constant. Use a method that needs no adjoint, or a function that works with range='signed'."
+                f"{self.name} was declared linear, but turns mid-grey (0 in [-1,1]) into "
+                f"{float(at_zero.abs().max()):.3g}: "
+                "it adds a constant. Use a method that needs no adjoint, or a function that works with "
+                "range='signed'."
             )
         return self._own_adjoint(y) if callable(self._own_adjoint) else pull(y)[0]
 
@@ -94,10 +113,14 @@ class Custom:
         return to_signed(y) if self.range == "unit" else y
 
     def _checked(self, y: Any, x: Tensor) -> Tensor:
-        """The measurement is an image batch in the promised units, or a BadInput that says what is wrong with it."""
+        """The measurement is an image batch in the promised units, or a BadInput that says what is wrong with
+        it.
+        """
         check_images(y, f"What {self.name} returns", channels=3)
         if y.shape[0] != x.shape[0]:
-            raise BadInput(f"{self.name} must return one measurement per image, got {y.shape[0]} for {x.shape[0]}.")
+            raise BadInput(
+                f"{self.name} must return one measurement per image, got {y.shape[0]} for {x.shape[0]}."
+            )
         if y.device != x.device:
             raise BadInput(f"{self.name} was given images on {x.device} and returned them on {y.device}.")
         if not bool(torch.isfinite(y).all()):
@@ -118,7 +141,8 @@ class Custom:
             raise
         except Exception as error:
             raise Unsupported(
-                f"{self.name} does not run on a {_PROBE}×{_PROBE} image ({error}), so the image size that belongs to a measurement "
+                f"{self.name} does not run on a {_PROBE}×{_PROBE} image ({error}), so the image size that "
+                "belongs to a measurement "
                 f"of {measured[0]}×{measured[1]} is unknown. Give `size`."
             ) from error
         return round(measured[0] * _PROBE / h), round(measured[1] * _PROBE / w)
@@ -131,7 +155,9 @@ def load_function(spec: str) -> Any:
         raise BadInput(f"A function is named as 'module:function' or 'path/file.py:function', got {spec!r}.")
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     if not hasattr(module, name):
-        known = ", ".join(sorted(n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n)))[:12])
+        known = ", ".join(
+            sorted(n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n)))[:12]
+        )
         raise BadInput(f"{place} has no {name!r}. It has: {known or 'nothing that can be called'}.")
     return getattr(module, name)
 

@@ -1,10 +1,11 @@
-"""A degradation that nobody can write down: known by before/after pictures only, from which an operator was trained.
+"""A degradation that nobody can write down: known by before/after pictures only, from which an operator was
+trained.
 
     degradation = KnownByExample("worn-lens", factor=1)
     paseo.restore(y, degradation=degradation, operator=paseo.load_operator(folder), …)
 
-There is no A: it has a size and can be lifted, which is all that methods need that work with H in the latent space, PASEO
-among them. Methods that degrade in pixels are told so.
+There is no A: it has a size and can be lifted, which is all that methods need that work with H in the latent
+space, PASEO among them. Methods that degrade in pixels are told so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from paseo.errors import BadInput, Unsupported
 
 @dataclass(frozen=True)
 class KnownByExample:
-    """What `paseo train operator --pairs` learned: its name, and how many clean pixels a degraded one covers per side."""
+    """What `paseo train operator --pairs` learned: its name, and how many clean pixels a degraded one covers
+    per side.
+    """
 
     name: str
     factor: int = 1
@@ -29,7 +32,10 @@ class KnownByExample:
 
     def __post_init__(self) -> None:
         if not isinstance(self.factor, int) or self.factor < 1:
-            raise BadInput(f"The factor between clean and degraded pictures is a whole number from 1, got {self.factor!r}.")
+            raise BadInput(
+                "The factor between clean and degraded pictures is a whole number from 1, got "
+                f"{self.factor!r}."
+            )
 
     @property
     def params(self) -> dict[str, Any]:
@@ -37,7 +43,8 @@ class KnownByExample:
 
     def __call__(self, x: Tensor) -> Tensor:
         raise Unsupported(
-            f"{self.name} is known by example only: pictures cannot be degraded by it, only restored, and only by methods that "
+            f"{self.name} is known by example only: pictures cannot be degraded by it, only restored, and "
+            "only by methods that "
             "work with the latent operator alone, such as paseo or silo."
         )
 

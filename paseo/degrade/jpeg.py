@@ -2,9 +2,9 @@
 
     A(x) = decode(encode(x, quality)),    dA(x) := dÃ(x)
 
-Values are bit for bit those of a JPEG file (4:2:0, baseline), so an image is first rounded to 8 bit. Its true derivative
-is 0 almost everywhere; gradient methods therefore see that of the twin Ã at the same point (`SoftJPEG`: polynomial
-rounding as in the public codes, or straight-through). There is no adjoint.
+Values are bit for bit those of a JPEG file (4:2:0, baseline), so an image is first rounded to 8 bit. Its true
+derivative is 0 almost everywhere; gradient methods therefore see that of the twin Ã at the same point
+(`SoftJPEG`: polynomial rounding as in the public codes, or straight-through). There is no adjoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from paseo.errors import BadInput
 class JPEG:
     """A(x): JPEG compression of images (B,3,H,W) in [-1,1], same size. Not linear.
 
-    `twin` is the codec whose derivatives it shows; use it in A's place where value and derivative must belong together.
+    `twin` is the codec whose derivatives it shows; use it in A's place where value and derivative must belong
+    together.
     """
 
     quality: int = 10  # 1 … 100
@@ -81,5 +82,7 @@ def _exact(x: Tensor, quality: int) -> Tensor:
 
 
 def _differentiating(x: Tensor) -> bool:
-    """Whether somebody asks for a derivative: autograd, forward mode, or torch.func, which shows itself as one of them."""
+    """Whether somebody asks for a derivative: autograd, forward mode, or torch.func, which shows itself as
+    one of them.
+    """
     return (torch.is_grad_enabled() and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None

@@ -1,13 +1,15 @@
-"""The JPEG round trip in integers, bit for bit what libjpeg-turbo's encoder and decoder give (4:2:0, baseline).
+"""The JPEG round trip in integers, bit for bit what libjpeg-turbo's encoder and decoder give (4:2:0,
+baseline).
 
-Encoding and decoding with entropy coding left out, because that part loses nothing. All on int32 tensors, so it runs in
-batches on any device and gives the same bytes everywhere, whatever library the local Pillow was built with:
+Encoding and decoding with entropy coding left out, because that part loses nothing. All on int32 tensors, so
+it runs in batches on any device and gives the same bytes everywhere, whatever library the local Pillow was
+built with:
 
     RGB → YCbCr in 16-bit fixed point → chroma averaged 2×2 → 8×8 integer DCT → quantised → dequantised
         → integer inverse DCT → chroma up-sampled with the triangle filter → RGB
 
-The transforms are those of Loeffler, Ligtenberg and Moschytz (1989) with 13-bit constants ("islow"). The tests compare
-with files written and read by Pillow.
+The transforms are those of Loeffler, Ligtenberg and Moschytz (1989) with 13-bit constants ("islow"). The
+tests compare with files written and read by Pillow.
 """
 
 from __future__ import annotations
@@ -52,27 +54,39 @@ def _to_rgb(y: Tensor, cb: Tensor, cr: Tensor) -> Tensor:
 
 def _extend(x: Tensor, height: int, width: int) -> Tensor:
     """Repeat the last row and column up to the given size."""
-    rows, columns = (torch.arange(n, device=x.device).clamp_max(m - 1) for n, m in zip((height, width), x.shape[-2:], strict=True))
+    rows, columns = (
+        torch.arange(n, device=x.device).clamp_max(m - 1)
+        for n, m in zip((height, width), x.shape[-2:], strict=True)
+    )
     return x.index_select(-2, rows).index_select(-1, columns)
 
 
 def _downsample(c: Tensor) -> Tensor:
     """Means of 2×2 pixels, rounded down and up in alternating columns."""
     h, w = c.shape[-2:]
-    m, n = (h + 1) // 2, -(-((w + 1) // 2) // 8) * 8  # columns are repeated to whole blocks before the mean, rows after it
+    m, n = (
+        (h + 1) // 2,
+        -(-((w + 1) // 2) // 8) * 8,
+    )  # columns are repeated to whole blocks before the mean, rows after it
     c = _extend(c, 2 * m, 2 * n)
     total = c[..., 0::2, 0::2] + c[..., 0::2, 1::2] + c[..., 1::2, 0::2] + c[..., 1::2, 1::2]
     return (total + 1 + torch.arange(n, device=c.device, dtype=c.dtype) % 2) >> 2
 
 
 def _upsample(c: Tensor, height: int, width: int) -> Tensor:
-    """Twice the size by the triangle filter (¾, ¼) per side; very narrow images are repeated instead, as libjpeg does."""
+    """Twice the size by the triangle filter (¾, ¼) per side; very narrow images are repeated instead, as
+    libjpeg does.
+    """
     c = c[..., : (width + 1) // 2]
     if c.shape[-1] <= 2:
         return c.repeat_interleave(2, -2).repeat_interleave(2, -1)[..., :height, :width]
-    above, below = (torch.cat(parts, -2) for parts in ((c[..., :1, :], c[..., :-1, :]), (c[..., 1:, :], c[..., -1:, :])))
+    above, below = (
+        torch.cat(parts, -2) for parts in ((c[..., :1, :], c[..., :-1, :]), (c[..., 1:, :], c[..., -1:, :]))
+    )
     rows = torch.stack([3 * c + above, 3 * c + below], dim=-2).flatten(-3, -2)  # ×4
-    left, right = (torch.cat(parts, -1) for parts in ((rows[..., :1], rows[..., :-1]), (rows[..., 1:], rows[..., -1:])))
+    left, right = (
+        torch.cat(parts, -1) for parts in ((rows[..., :1], rows[..., :-1]), (rows[..., 1:], rows[..., -1:]))
+    )
     both = torch.stack([(3 * rows + left + 8) >> 4, (3 * rows + right + 7) >> 4], dim=-1).flatten(-2, -1)
     return both[..., :height, :width]
 
@@ -81,8 +95,12 @@ def _blocks_round_trip(plane: Tensor, table: Tensor) -> Tensor:
     """(B,H,W) samples → the same after DCT, quantisation and back."""
     h, w = plane.shape[-2:]
     m, n = -(-h // 8), -(-w // 8)
-    blocks = _extend(plane, 8 * m, 8 * n).unflatten(-1, (n, 8)).unflatten(-3, (m, 8)).transpose(-3, -2) - 128  # (B,m,n,8,8)
-    coefficients = _forward_dct(_forward_dct(blocks, -1, first=True), -2, first=False)  # 8 times the orthonormal ones
+    blocks = (
+        _extend(plane, 8 * m, 8 * n).unflatten(-1, (n, 8)).unflatten(-3, (m, 8)).transpose(-3, -2) - 128
+    )  # (B,m,n,8,8)
+    coefficients = _forward_dct(
+        _forward_dct(blocks, -1, first=True), -2, first=False
+    )  # 8 times the orthonormal ones
     step = table * 8
     quantised = coefficients.sign() * ((coefficients.abs() + step // 2) // step)
     samples = _inverse_dct(_inverse_dct(quantised * table, -2, first=True), -1, first=False)
@@ -129,5 +147,7 @@ def _inverse_dct(x: Tensor, dim: int, *, first: bool) -> Tensor:
     even = [t0 + t3, t1 + t2, t1 - t2, t0 - t3]
     odd = _odd_part((c[7], c[5], c[3], c[1]))[::-1]
     bits = _CONST_BITS - _PASS1_BITS if first else _CONST_BITS + _PASS1_BITS + 3
-    out = [e + o for e, o in zip(even, odd, strict=True)] + [e - o for e, o in zip(even[::-1], odd[::-1], strict=True)]
+    out = [e + o for e, o in zip(even, odd, strict=True)] + [
+        e - o for e, o in zip(even[::-1], odd[::-1], strict=True)
+    ]
     return torch.stack([_descale(v, bits) for v in out], dim=dim)

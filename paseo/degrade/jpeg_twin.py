@@ -7,9 +7,9 @@ Only the rounding r differs from a real codec:
     polynomial   r(u) = ⌊u⌉ + (u − ⌊u⌉)³, with the derivative 3(u − ⌊u⌉)² ∈ [0, ¾]: small, and 0 at the integers
     straight     r(u) = ⌊u⌉, differentiated as if it were u
 
-Shin & Song, "JPEG-resistant Adversarial Images", 2017; the same steps as kornia's `jpeg_codec_differentiable`, from which
-this departs in that quantisation tables are true integers and that sides need not be multiples of 16 (the last row and
-column are repeated). The result is clamped to [-1,1].
+Shin & Song, "JPEG-resistant Adversarial Images", 2017; the same steps as kornia's
+`jpeg_codec_differentiable`, from which this departs in that quantisation tables are true integers and that
+sides need not be multiples of 16 (the last row and column are repeated). The result is clamped to [-1,1].
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class SoftJPEG:
         ycc = _to_ycc(F.pad(to_unit(wide(x)) * 255, (0, -w % 16, 0, -h % 16), mode="replicate"))
         luma_table, chroma_table = (t.to(ycc) for t in quantisation_tables(self.quality))
         luma = self._quantise(ycc[:, :1], luma_table)
-        chroma = self._quantise(F.interpolate(ycc[:, 1:], scale_factor=0.5, mode="bilinear", antialias=True), chroma_table)
+        chroma = self._quantise(
+            F.interpolate(ycc[:, 1:], scale_factor=0.5, mode="bilinear", antialias=True), chroma_table
+        )
         chroma = F.interpolate(chroma, scale_factor=2.0, mode="bilinear")
         rgb = _to_rgb(torch.cat([luma, chroma], dim=1)) / 255
         return to_signed(rgb[..., :h, :w].clamp(0, 1)).to(x.dtype)
@@ -90,7 +92,10 @@ class SoftJPEG:
 
 def no_adjoint() -> Unsupported:
     """The error that both codecs raise when asked for an adjoint."""
-    return Unsupported("JPEG has no adjoint: quantisation is not linear. Use a method that needs none, or gradients through the codec.")
+    return Unsupported(
+        "JPEG has no adjoint: quantisation is not linear. Use a method that needs none, or gradients "
+        "through the codec."
+    )
 
 
 def _to_ycc(rgb: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Inpainting: y = m ⊙ x, with m = 1 where a pixel is seen.
 
-The hole is 0, which is mid-grey in [-1,1]; measurement noise is added everywhere, in the hole as well. `observed` is the
-name of the mask throughout, because 1 = seen here while image editors paint white what is to be filled: `Mask.from_hole`
-takes theirs. The mask is a projection, so it is its own adjoint.
+The hole is 0, which is mid-grey in [-1,1]; measurement noise is added everywhere, in the hole as well.
+`observed` is the name of the mask throughout, because 1 = seen here while image editors paint white what is
+to be filled: `Mask.from_hole` takes theirs. The mask is a projection, so it is its own adjoint.
 
 `latent_cells(factor)` says which cells of a latent carry information: 1 only where the whole cell is seen.
 """
@@ -50,8 +50,9 @@ class Masking(ABC):
     def latent_cells(self, factor: int, size: Size | None = None, *, erode: bool = False) -> Tensor:
         """(1 or B, 1, ⌈H/f⌉, ⌈W/f⌉): 1 where every pixel of the cell is seen.
 
-        Of a cell that reaches past the image's border only the part inside counts. `erode` also drops seen cells that
-        touch an unseen one (corners included): an encoder looks further than one cell, so these are not clean either.
+        Of a cell that reaches past the image's border only the part inside counts. `erode` also drops seen
+        cells that touch an unseen one (corners included): an encoder looks further than one cell, so these
+        are not clean either.
         """
         if size is None:
             raise BadInput("This mask depends on the image: give latent_cells its size (H, W).")
@@ -71,7 +72,9 @@ class CentreBox(Masking):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.fraction, int | float) and 0 < self.fraction <= 1):
-            raise BadInput(f"The box must take a fraction of the side above 0 and at most 1, got {self.fraction!r}.")
+            raise BadInput(
+                f"The box must take a fraction of the side above 0 and at most 1, got {self.fraction!r}."
+            )
 
     @property
     def name(self) -> str:
@@ -103,9 +106,13 @@ class Mask(Masking):
         m = torch.as_tensor(self.observed).detach().to("cpu", torch.float32)
         m = m.reshape(*[1] * (4 - m.ndim), *m.shape) if m.ndim in (2, 3) else m
         if m.ndim != 4 or m.shape[1] != 1 or 0 in m.shape:
-            raise BadInput(f"`observed` must have the shape (H,W) or (B,1,H,W), got {tuple(self.observed.shape)}.")
+            raise BadInput(
+                f"`observed` must have the shape (H,W) or (B,1,H,W), got {tuple(self.observed.shape)}."
+            )
         if not bool(((m == 0) | (m == 1)).all()):
-            raise BadInput("`observed` must be 0 or 1 everywhere (1 = seen). Threshold it first, or use Mask.from_hole.")
+            raise BadInput(
+                "`observed` must be 0 or 1 everywhere (1 = seen). Threshold it first, or use Mask.from_hole."
+            )
         object.__setattr__(self, "observed", m)
 
     @classmethod
@@ -120,7 +127,9 @@ class Mask(Masking):
     def observed_at(self, height: int, width: int) -> Tensor:
         if (height, width) != size_of(self.observed):
             h, w = size_of(self.observed)
-            raise BadInput(f"The mask is {h}×{w} and the image {height}×{width}. Resize the mask to the image.")
+            raise BadInput(
+                f"The mask is {h}×{w} and the image {height}×{width}. Resize the mask to the image."
+            )
         return self.observed
 
     def latent_cells(self, factor: int, size: Size | None = None, *, erode: bool = False) -> Tensor:

@@ -1,8 +1,8 @@
 """The measurement:  y = A(x) + σ_y n,  n ~ N(0, I) at the measurement's own size.
 
-Noise is added everywhere, also inside the hole of an inpainting mask, and the result is not clamped. Each image's noise
-comes from its own seed, so it is the same alone or in a batch. The stream is not the one that samplers draw from: seed 0
-of a measurement and seed 0 of a sample share no numbers.
+Noise is added everywhere, also inside the hole of an inpainting mask, and the result is not clamped. Each
+image's noise comes from its own seed, so it is the same alone or in a batch. The stream is not the one that
+samplers draw from: seed 0 of a measurement and seed 0 of a sample share no numbers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from paseo.errors import BadInput
 _TOLERANCE = 1e-3  # images may stick out of [0,1] by this much: the rounding of low-precision types
 
 
-def measure(x: Tensor, degradation: Degradation, sigma_y: float = 0.01, seeds: int | Sequence[int] = 0) -> Tensor:
-    """A noisy measurement of images x (B,3,H,W) in [0,1]; the result is in [0,1] units, at its own size, unclamped.
+def measure(
+    x: Tensor, degradation: Degradation, sigma_y: float = 0.01, seeds: int | Sequence[int] = 0
+) -> Tensor:
+    """A noisy measurement of images x (B,3,H,W) in [0,1]; the result is in [0,1] units, at its own size,
+    unclamped.
 
-    `sigma_y` is the noise's standard deviation in [0,1] units. `seeds` is one seed per image; a single integer s stands
-    for s, s+1, … over the batch.
+    `sigma_y` is the noise's standard deviation in [0,1] units. `seeds` is one seed per image; a single
+    integer s stands for s, s+1, … over the batch.
     """
     check_images(x, channels=3)
     low, high = float(x.min()), float(x.max())
@@ -38,7 +41,9 @@ def measure(x: Tensor, degradation: Degradation, sigma_y: float = 0.01, seeds: i
 
 
 def measurement_noise(y: Tensor, seeds: int | Sequence[int]) -> Tensor:
-    """Standard normal noise of y's shape, dtype and device; y[i] is served by the i-th seed's measurement stream."""
+    """Standard normal noise of y's shape, dtype and device; y[i] is served by the i-th seed's measurement
+    stream.
+    """
     batch = y.shape[0]
     each = [seeds + i for i in range(batch)] if isinstance(seeds, int) else list(seeds)
     if len(each) != batch:

@@ -1,14 +1,17 @@
-"""Super-resolution: antialiased bicubic down-sampling by any factor, its adjoint, and the bicubic way back up.
+"""Super-resolution: antialiased bicubic down-sampling by any factor, its adjoint, and the bicubic way back
+up.
 
     y = W_h x W_wᵀ,    W[j,i] ∝ κ((u_j − i)/s),    u_j = (j + ½)s − ½
 
-κ is Keys' cubic with a = −½, stretched by the factor s so that it also removes what the small grid cannot carry; pixels
-are aligned by their centres, rows are normalised to sum 1, and beyond the border the image is mirrored with its edge
-pixel repeated. This is MATLAB's `imresize`, and the down-sampling of DPS, PSLD, DAPS and SILO. (torch's and Pillow's
-antialiased bicubic agree with it except at the border, where they renormalise instead of mirroring.)
+κ is Keys' cubic with a = −½, stretched by the factor s so that it also removes what the small grid cannot
+carry; pixels are aligned by their centres, rows are normalised to sum 1, and beyond the border the image is
+mirrored with its edge pixel repeated. This is MATLAB's `imresize`, and the down-sampling of DPS, PSLD, DAPS
+and SILO. (torch's and Pillow's antialiased bicubic agree with it except at the border, where they renormalise
+instead of mirroring.)
 
-An image whose side is no multiple of the factor gives ceil(H/s) rows; the last one looks past the border. `lift` and
-`adjoint` take the image size as an argument for such images, since the measurement alone does not tell it.
+An image whose side is no multiple of the factor gives ceil(H/s) rows; the last one looks past the border.
+`lift` and `adjoint` take the image size as an argument for such images, since the measurement alone does not
+tell it.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ class Downsample:
         return _apply(x, ("down", h, m, self.factor), ("down", w, n, self.factor))
 
     def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
-        """Bicubic up-sampling back to the image's grid; `size` (H, W) for images that are no multiple of the factor."""
+        """Bicubic up-sampling back to the image's grid; `size` (H, W) for images that are no multiple of the
+        factor.
+        """
         size = self._image_size_of(y, size)
         m, n = size_of(y)
         return _apply(y, ("up", m, size[0], self.factor), ("up", n, size[1], self.factor))
@@ -70,7 +75,9 @@ class Downsample:
         """Aᵀy, an image of the given size: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩."""
         size = self._image_size_of(y, size)
         m, n = size_of(y)
-        return _apply(y, ("down", size[0], m, self.factor), ("down", size[1], n, self.factor), transposed=True)
+        return _apply(
+            y, ("down", size[0], m, self.factor), ("down", size[1], n, self.factor), transposed=True
+        )
 
     def _image_size_of(self, y: Tensor, size: Size | None) -> Size:
         check_images(y, "The measurement")
@@ -80,10 +87,15 @@ class Downsample:
 
 
 def resize(x: Tensor, size: Size) -> Tensor:
-    """Any size → any size with the same kernel; used to lift measurements of degradations without a known factor."""
+    """Any size → any size with the same kernel; used to lift measurements of degradations without a known
+    factor.
+    """
     check_images(x)
     h, w = size_of(x)
-    ways = [("down" if m <= n else "up", n, m, n / m if m <= n else m / n) for n, m in ((h, size[0]), (w, size[1]))]
+    ways = [
+        ("down" if m <= n else "up", n, m, n / m if m <= n else m / n)
+        for n, m in ((h, size[0]), (w, size[1]))
+    ]
     return _apply(x, ways[0], ways[1])
 
 
@@ -96,9 +108,15 @@ def _apply(x: Tensor, rows: Way, columns: Way, *, transposed: bool = False) -> T
 
 
 @lru_cache(maxsize=32)
-def _matrix(direction: str, n_in: int, n_out: int, factor: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):  # a matrix that is first needed in inference mode must still serve autograd later
-        return torch.from_numpy(bicubic_matrix(n_in, n_out, 1 / factor if direction == "down" else factor)).to(device, dtype)
+def _matrix(
+    direction: str, n_in: int, n_out: int, factor: float, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    with torch.inference_mode(
+        False
+    ):  # a matrix that is first needed in inference mode must still serve autograd later
+        return torch.from_numpy(
+            bicubic_matrix(n_in, n_out, 1 / factor if direction == "down" else factor)
+        ).to(device, dtype)
 
 
 def bicubic_matrix(n_in: int, n_out: int, scale: float) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -111,7 +129,9 @@ def bicubic_matrix(n_in: int, n_out: int, scale: float) -> np.ndarray[Any, np.dt
     weight /= weight.sum(axis=1, keepdims=True)
     matrix = np.zeros((n_out, n_in))
     folded = taps % (2 * n_in)  # … 1 0 | 0 1 … n−1 | n−1 n−2 …
-    np.add.at(matrix, (np.arange(n_out)[:, None], np.where(folded < n_in, folded, 2 * n_in - 1 - folded)), weight)
+    np.add.at(
+        matrix, (np.arange(n_out)[:, None], np.where(folded < n_in, folded, 2 * n_in - 1 - folded)), weight
+    )
     return matrix
 
 

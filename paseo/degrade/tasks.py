@@ -88,7 +88,9 @@ def register(new: Task, *, replace: bool = False) -> Task:
     if not new.name or ":" in new.name or any(c.isspace() or c in "/\\" for c in new.name):
         raise BadInput(f"A task's name has no blanks, colons or slashes, got {new.name!r}.")
     if new.name in _KNOWN and not replace:
-        raise BadInput(f"There is already a task named {new.name!r}. Choose another name, or give replace=True.")
+        raise BadInput(
+            f"There is already a task named {new.name!r}. Choose another name, or give replace=True."
+        )
     _KNOWN[new.name] = new
     return new
 
@@ -108,7 +110,11 @@ def task(name: str) -> Task:
         custom = Custom.load(name)  # now rather than at first use, so that a wrong name is reported here
         return Task(name, name, lambda: custom)
     close = difflib.get_close_matches(name.lower(), _KNOWN, n=2, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " Your own degradation is named as 'module:function'."
+    hint = (
+        f" Did you mean {' or '.join(map(repr, close))}?"
+        if close
+        else " Your own degradation is named as 'module:function'."
+    )
     raise BadInput(f"There is no task named {name!r}. Known: {', '.join(_KNOWN)}.{hint}")
 
 

@@ -1,8 +1,8 @@
 """Conjugate gradients for a stack of independent systems, one per sample, started at zero.
 
-Inner products, step lengths and stopping are per sample: a sample alone equals the same sample in company. The budget
-is part of the method (early stopping regularises), so there is no hidden minimum or maximum of iterations, and what was
-left of the residual is reported instead of raised.
+Inner products, step lengths and stopping are per sample: a sample alone equals the same sample in company.
+The budget is part of the method (early stopping regularises), so there is no hidden minimum or maximum of
+iterations, and what was left of the residual is reported instead of raised.
 """
 
 from __future__ import annotations
@@ -47,12 +47,22 @@ def cg(S: Map, b: Tensor, budget: int, tolerance: float = 1e-5) -> Solve:
 
 
 def gain_cg(
-    J: Map, JT: Map, W: Tensor, b: Tensor, *, eta2: float, trust: float, budget: int, tolerance: float = 1e-5, report: bool = False
+    J: Map,
+    JT: Map,
+    W: Tensor,
+    b: Tensor,
+    *,
+    eta2: float,
+    trust: float,
+    budget: int,
+    tolerance: float = 1e-5,
+    report: bool = False,
 ) -> Solve:
     """The same iterates for S = trust·I + η² W J Jᵀ W, returning JᵀW v instead of v, with fewer products.
 
-    pᵀSp = trust‖p‖² + η²‖JᵀWp‖² needs only the VJP, so the last iteration needs no JVP; and JᵀWv = Σ a_i JᵀWp_i is
-    already at hand. C iterations: C VJPs and C − 1 JVPs (`report` spends the saved JVP on the last residual).
+    pᵀSp = trust‖p‖² + η²‖JᵀWp‖² needs only the VJP, so the last iteration needs no JVP; and JᵀWv = Σ a_i
+    JᵀWp_i is already at hand. C iterations: C VJPs and C − 1 JVPs (`report` spends the saved JVP on the last
+    residual).
     """
     g, r, p = None, b, b
     rr = bb = dot(b, b)
@@ -75,7 +85,14 @@ def gain_cg(
 
 
 def exact_gain(
-    solve: Callable[[Tensor, float, float], Tensor], J: Map, JT: Map, b: Tensor, *, eta2: float, trust: float, report: bool = False
+    solve: Callable[[Tensor, float, float], Tensor],
+    J: Map,
+    JT: Map,
+    b: Tensor,
+    *,
+    eta2: float,
+    trust: float,
+    report: bool = False,
 ) -> Solve:
     """Jᵀ v for (trust·I + η² J Jᵀ) v = b, from an operator's own closed form `solve(b, trust, eta2)`."""
     v = solve(b, trust, eta2)
@@ -88,7 +105,9 @@ def exact_gain(
 
 
 def _unfinished(rr: Tensor, bb: Tensor, tolerance: float) -> Tensor:
-    """Samples that go on. What is not finite goes on as well, so that it shows in the result instead of passing for solved."""
+    """Samples that go on. What is not finite goes on as well, so that it shows in the result instead of
+    passing for solved.
+    """
     return (rr > tolerance**2 * bb) | ~torch.isfinite(rr)
 
 

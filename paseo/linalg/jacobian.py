@@ -1,9 +1,9 @@
 """linearize(H, z) → (h, J, Jᵀ): the value and the two products with the Jacobian at z, never a matrix.
 
-Works for any differentiable callable: VJPs run backwards through one retained graph, JVPs are forward-mode dual passes,
-or, where a layer has no forward mode (a custom autograd.Function), two VJPs: u ↦ Jᵀu is linear, and its own transpose is
-J. Attention is computed without its fused kernels, which have neither.
-An operator that brings a method `linearize(z)` is asked instead; the 1.2M CNN has one whose products cost one forward.
+Works for any differentiable callable: VJPs run backwards through one retained graph, JVPs are forward-mode
+dual passes, or, where a layer has no forward mode (a custom autograd.Function), two VJPs: u ↦ Jᵀu is linear,
+and its own transpose is J. Attention is computed without its fused kernels, which have neither. An operator
+that brings a method `linearize(z)` is asked instead; the 1.2M CNN has one whose products cost one forward.
 """
 
 from __future__ import annotations

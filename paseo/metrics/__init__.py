@@ -1,4 +1,5 @@
-"""How good and how expensive: PSNR, SSIM, LPIPS, kernel distance, consistency with the measurement; seconds, memory, NFE.
+"""How good and how expensive: PSNR, SSIM, LPIPS, kernel distance, consistency with the measurement; seconds,
+memory, NFE.
 
     from paseo.metrics import lpips, psnr
 
@@ -6,8 +7,8 @@
     lpips(x, reference, backbone="vgg")      # (B,)
     psnr(x, reference, region=hole)          # inside the hole only
 
-Images at all functions are (B,3,H,W) in [0,1] and are clamped to it first, as saving would; scores are per image. Images
-in other ranges, of different shapes, or with NaN are refused rather than scored.
+Images at all functions are (B,3,H,W) in [0,1] and are clamped to it first, as saving would; scores are per
+image. Images in other ranges, of different shapes, or with NaN are refused rather than scored.
 """
 
 from __future__ import annotations

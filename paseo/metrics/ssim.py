@@ -1,9 +1,11 @@
-"""Structural similarity with a Gaussian window of 11 taps, σ = 1.5, per channel, averaged over channels and pixels.
+"""Structural similarity with a Gaussian window of 11 taps, σ = 1.5, per channel, averaged over channels and
+pixels.
 
     SSIM = (2μμ' + C₁)(2σ_xx' + C₂) / ((μ² + μ'² + C₁)(σ² + σ'² + C₂)),    C₁ = 0.01², C₂ = 0.03²
 
-Wang, Bovik, Sheikh & Simoncelli, "Image Quality Assessment", IEEE TIP 2004. Only windows that lie inside the image count;
-population moments. scikit-image gives the same with gaussian_weights=True, use_sample_covariance=False.
+Wang, Bovik, Sheikh & Simoncelli, "Image Quality Assessment", IEEE TIP 2004. Only windows that lie inside the
+image count; population moments. scikit-image gives the same with gaussian_weights=True,
+use_sample_covariance=False.
 """
 
 from __future__ import annotations

@@ -35,7 +35,11 @@ class Model:
     def tasks(self) -> list[str]:
         """Tasks for which an operator is stored with the model."""
         folder = self.folder / "operators" if self.folder else None
-        return sorted(p.name for p in folder.iterdir() if (p / "config.json").is_file()) if folder and folder.is_dir() else []
+        return (
+            sorted(p.name for p in folder.iterdir() if (p / "config.json").is_file())
+            if folder and folder.is_dir()
+            else []
+        )
 
     def operator(self, task: str) -> Any:
         """H_ψ of a task, from the model's own folder."""
@@ -61,8 +65,10 @@ def load_model(name: str | Path = DEFAULT, **options: Any) -> Model:
     if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file():
         return _load_embedded(folder, **options)
     if str(name) == DEFAULT:
-        raise MissingWeights(f"The embedded model {DEFAULT} is not in this installation. Reinstall the package.")
-    from paseo.models.pretrained import load_diffusers_model
+        raise MissingWeights(
+            f"The embedded model {DEFAULT} is not in this installation. Reinstall the package."
+        )
+    from paseo.hub.pretrained import load_diffusers_model
 
     return load_diffusers_model(str(name), **options)
 

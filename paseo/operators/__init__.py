@@ -1,4 +1,6 @@
-"""Latent operators H: the learned network, exact linear maps, their files and their checks. Names are loaded when used."""
+"""Latent operators H: the learned network, exact linear maps, their files and their checks. Names are loaded
+when used.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,6 @@ if TYPE_CHECKING:
     from paseo.operators.check import OperatorCheck as OperatorCheck
     from paseo.operators.check import check_operator as check_operator
     from paseo.operators.config import OperatorConfig as OperatorConfig
-    from paseo.operators.hub import OperatorModel as OperatorModel
     from paseo.operators.net import OperatorNet as OperatorNet
     from paseo.operators.store import check_latent_space as check_latent_space
     from paseo.operators.store import load_operator as load_operator
@@ -20,7 +21,6 @@ _HOME = {
     "BoundOperator": "tangent",
     "OperatorCheck": "check",
     "OperatorConfig": "config",
-    "OperatorModel": "hub",  # brings diffusers
     "OperatorNet": "net",
     "check_latent_space": "store",
     "check_operator": "check",

@@ -1,4 +1,5 @@
-"""Does a learned operator predict the measurement, and how it changes? (the paper's "Validation of the learned operator")
+"""Does a learned operator predict the measurement, and how it changes? (the paper's "Validation of the
+learned operator")
 
 Against the chain R = E∘A∘D, at clean latents and, where given, at re-encoded reconstructions:
 
@@ -78,14 +79,18 @@ class OperatorCheck:
         """The figures as text, one line per kind of latents."""
         lines = [tuple(COLUMNS), *(tuple(write(row) for write in COLUMNS.values()) for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        body = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        body = [
+            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
+        ]
         settings = f"σ_y={self.sigma_y:g} ([0,1] units), r={self.operator_noise:g}, λ={self.damping:g}, reference in {self.precision}"
         notes = [] if all(row.reliable for row in self.rows) else [UNRELIABLE]
         return "\n".join([f"{self.name or 'operator'}: {settings}", *body, *notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is not finite becomes None."""
-        return _plain({**asdict(self), "rows": [{**asdict(row), "reliable": row.reliable} for row in self.rows]})
+        return _plain(
+            {**asdict(self), "rows": [{**asdict(row), "reliable": row.reliable} for row in self.rows]}
+        )
 
 
 COLUMNS: dict[str, Callable[[CheckRow], str]] = {
@@ -122,10 +127,11 @@ def check_operator(
     name: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> OperatorCheck:
-    """Compare an operator with E∘A∘D at `images` (B,3,H,W) in [0,1], or at their `latents`; `reconstructions` add a second row.
+    """Compare an operator with E∘A∘D at `images` (B,3,H,W) in [0,1], or at their `latents`; `reconstructions`
+    add a second row.
 
-    `operator` is a network with `bind(sigma_y)` or any z ↦ H(z). The paper uses eight images and four directions.
-    `progress(done, total)` is called once per latent.
+    `operator` is a network with `bind(sigma_y)` or any z ↦ H(z). The paper uses eight images and four
+    directions. `progress(done, total)` is called once per latent.
     """
     _check_numbers(operator_noise, damping, directions, steps, power_iterations)
     reference = Reference(codec, degradation)
@@ -147,7 +153,9 @@ def check_operator(
         rows.append(_row(kind, tuple(each), operator_noise**2 + damping))
     name = name or str(getattr(degradation, "name", ""))
     precision = str(reference.dtype).removeprefix("torch.")
-    return OperatorCheck(name, sigma_y, operator_noise, damping, directions, tuple(steps), precision, seed, tuple(rows))
+    return OperatorCheck(
+        name, sigma_y, operator_noise, damping, directions, tuple(steps), precision, seed, tuple(rows)
+    )
 
 
 def _check_point(
@@ -164,7 +172,10 @@ def _check_point(
     truth = reference(z)
     h, J, JT = linearize(H, z.to(home))
     if h.shape != truth.shape:
-        raise BadInput(f"The operator gives {tuple(h.shape)}, the codec's encodings are {tuple(truth.shape)}. Is it of another model?")
+        raise BadInput(
+            f"The operator gives {tuple(h.shape)}, the codec's encodings are {tuple(truth.shape)}. Is it "
+            "of another model?"
+        )
     cosines, magnitudes, spreads, adjoints = [], [], [], []
     for _ in range(directions):
         v, u = _rms(z) * _normal(z, rng), _normal(z, rng)  # so that steps are relative to the latent
@@ -189,7 +200,9 @@ def _check_point(
 def _row(kind: str, each: tuple[PointCheck, ...], trust: float) -> CheckRow:
     values = {f.name: fmean(getattr(p, f.name) for p in each) for f in fields(PointCheck)}
     values["norm"] = max(p.norm for p in each)
-    return CheckRow(kind, len(each), PointCheck(**values), 1 + WIDEST_PRIOR**2 * values["norm"] ** 2 / trust, each)
+    return CheckRow(
+        kind, len(each), PointCheck(**values), 1 + WIDEST_PRIOR**2 * values["norm"] ** 2 / trust, each
+    )
 
 
 def _latents(reference: Reference, images: Tensor | None, latents: Tensor | None) -> Tensor:
@@ -199,27 +212,42 @@ def _latents(reference: Reference, images: Tensor | None, latents: Tensor | None
     given = images if images is not None else latents
     assert given is not None
     if given.ndim != 4 or not len(given) or not torch.isfinite(given).all():
-        raise BadInput(f"An operator is checked at a batch (B, channels, height, width) of finite values, got {tuple(given.shape)}.")
+        raise BadInput(
+            "An operator is checked at a batch (B, channels, height, width) of finite values, got "
+            f"{tuple(given.shape)}."
+        )
     if images is None:
         return _double(given)
     if images.min() < -1e-3 or images.max() > 1 + 1e-3:
-        raise BadInput(f"Images are expected in [0,1], got values from {images.min():.3g} to {images.max():.3g}.")
+        raise BadInput(
+            f"Images are expected in [0,1], got values from {images.min():.3g} to {images.max():.3g}."
+        )
     return torch.cat([reference.encode(2 * _double(x) - 1) for x in images.split(1)])
 
 
-def _check_numbers(r: float, damping: float, directions: int, steps: tuple[float, ...] | None, iterations: int) -> None:
+def _check_numbers(
+    r: float, damping: float, directions: int, steps: tuple[float, ...] | None, iterations: int
+) -> None:
     if not (r >= 0 and damping >= 0 and 0 < r * r + damping < math.inf):
-        raise BadInput(f"operator_noise={r} and damping={damping} give no r² + λ > 0; use the values of the preset.")
+        raise BadInput(
+            f"operator_noise={r} and damping={damping} give no r² + λ > 0; use the values of the preset."
+        )
     if directions < 1 or iterations < 1:
         raise BadInput(
-            f"directions={directions} and power_iterations={iterations} must be at least 1 (the paper uses 4; 20 is a good number)."
+            f"directions={directions} and power_iterations={iterations} must be at least 1 (the paper uses "
+            "4; 20 is a good number)."
         )
     if steps is not None and (len(steps) < 2 or not all(0 < s < math.inf for s in steps)):
-        raise BadInput(f"steps={steps} must be two or more positive finite-difference steps, the first is the one that is used.")
+        raise BadInput(
+            f"steps={steps} must be two or more positive finite-difference steps, the first is the one "
+            "that is used."
+        )
 
 
 def _home(operator: Any, given: Tensor | None) -> Tensor:
-    """A tensor of the device and dtype in which an operator computes: its parameters', else those of what was given."""
+    """A tensor of the device and dtype in which an operator computes: its parameters', else those of what was
+    given.
+    """
     net = operator if isinstance(operator, nn.Module) else getattr(operator, "net", None)
     parameter = next(net.parameters(), None) if isinstance(net, nn.Module) else None
     found = given if parameter is None else parameter

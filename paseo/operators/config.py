@@ -1,4 +1,6 @@
-"""What an operator must say about itself to be used rightly: its latent space, its degradation, its noise, its training."""
+"""What an operator must say about itself to be used rightly: its latent space, its degradation, its noise,
+its training.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,19 @@ class OperatorConfig:
     noise_range: tuple[float, float] = (0.0, 0.02)  # of the training noise; U(0, 0.04) on [-1,1] images
     noise_unit: NoiseUnit = "unit"  # of noise_range: "unit" = images in [0,1], "signed" = images in [-1,1]
     residual: tuple[float, ...] = ()  # RMS of H(z) − E(y) per channel on held-out images; empty = not known
-    training: dict[str, Any] = field(default_factory=dict)  # summary: data, steps, loss, final validation error
+    training: dict[str, Any] = field(
+        default_factory=dict
+    )  # summary: data, steps, loss, final validation error
 
     def __post_init__(self) -> None:
-        if isinstance(self.channels, bool) or not isinstance(self.channels, int) or not 1 <= self.channels <= 4096:
-            raise BadInput(f"channels={self.channels!r} is not the channel count of a latent (4 for SD 1.x, 16 for SD3).")
+        if (
+            isinstance(self.channels, bool)
+            or not isinstance(self.channels, int)
+            or not 1 <= self.channels <= 4096
+        ):
+            raise BadInput(
+                f"channels={self.channels!r} is not the channel count of a latent (4 for SD 1.x, 16 for SD3)."
+            )
         if self.noise_unit not in get_args(NoiseUnit):
             raise BadInput(f"noise_unit={self.noise_unit!r} is not one of {', '.join(get_args(NoiseUnit))}.")
         object.__setattr__(self, "noise_range", _range(self.noise_range))
@@ -41,7 +51,9 @@ class OperatorConfig:
             ("training", dict),
         ):
             if not isinstance(getattr(self, name), kind):
-                raise BadInput(f"{name}={getattr(self, name)!r} in an operator's config is not a {kind.__name__}.")
+                raise BadInput(
+                    f"{name}={getattr(self, name)!r} in an operator's config is not a {kind.__name__}."
+                )
 
     @property
     def unit_noise_range(self) -> tuple[float, float]:
@@ -58,9 +70,14 @@ class OperatorConfig:
         known = {f.name for f in fields(cls)}
         unknown = sorted(k for k in values if k not in known and not k.startswith("_"))
         if unknown:
-            raise BadInput(f"Unknown entries in an operator's config: {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
+            raise BadInput(
+                f"Unknown entries in an operator's config: {', '.join(unknown)}. Known: "
+                f"{', '.join(sorted(known))}."
+            )
         if "channels" not in values:
-            raise BadInput("An operator's config needs at least 'channels', the channel count of its latent space.")
+            raise BadInput(
+                "An operator's config needs at least 'channels', the channel count of its latent space."
+            )
         return cls(**{k: v for k, v in values.items() if k in known})
 
 
@@ -78,7 +95,12 @@ def _errors(value: Any, channels: int) -> tuple[float, ...]:
     try:
         errors = tuple(float(v) for v in value)
     except (TypeError, ValueError):
-        raise BadInput(f"residual={value!r} is not a list of numbers, the operator's RMS error per channel.") from None
+        raise BadInput(
+            f"residual={value!r} is not a list of numbers, the operator's RMS error per channel."
+        ) from None
     if errors and (len(errors) != channels or not all(0 < v < math.inf for v in errors)):
-        raise BadInput(f"residual has {len(errors)} entries, expected none or {channels} positive numbers, one per latent channel.")
+        raise BadInput(
+            f"residual has {len(errors)} entries, expected none or {channels} positive numbers, one per "
+            "latent channel."
+        )
     return errors

@@ -5,8 +5,9 @@
     LatentMatrix  H z on the flat latent    any (q, d) matrix
     Chain         E(lift(A(D(z))))          what a learned operator stands for, at the price of the codec
 
-The linear ones bring `linearize(z)`, whose products cost one application each, and `solve(b, trust, eta2)`, which returns
-(trust·I + eta2·H Hᵀ)⁻¹ b in closed form: with them a sampler can be compared with the posterior itself.
+The linear ones bring `linearize(z)`, whose products cost one application each, and `solve(b, trust, eta2)`,
+which returns (trust·I + eta2·H Hᵀ)⁻¹ b in closed form: with them a sampler can be compared with the posterior
+itself.
 """
 
 from __future__ import annotations
@@ -58,10 +59,14 @@ class LatentMask(Linear):
 
     @classmethod
     def holes(cls, size: tuple[int, int], hidden: float = 0.2, cell: int = 2, seed: int = 0) -> LatentMask:
-        """Square holes of `cell` × `cell`, on their own grid, that hide the given part of the latent at random."""
+        """Square holes of `cell` × `cell`, on their own grid, that hide the given part of the latent at
+        random.
+        """
         h, w = size
         if h % cell or w % cell or not 0 <= hidden <= 1:
-            raise BadInput(f"Holes of {cell} cells hiding {hidden} of the latent do not fit a latent of {h}×{w}.")
+            raise BadInput(
+                f"Holes of {cell} cells hiding {hidden} of the latent do not fit a latent of {h}×{w}."
+            )
         blocks = torch.randperm((h // cell) * (w // cell), generator=torch.Generator().manual_seed(seed))
         seen = (blocks >= round(hidden * blocks.numel())).view(h // cell, w // cell)
         return cls(seen.repeat_interleave(cell, 0).repeat_interleave(cell, 1).float())
@@ -91,7 +96,9 @@ class LatentBlur(Linear):
     def gaussian(cls, size: tuple[int, int], std: float = 1.0) -> LatentBlur:
         """A Gaussian kernel of `std` cells, sampled at the cells and scaled to sum 1."""
         h, w = size
-        y, x = (torch.fft.fftfreq(n, 1.0 / n, dtype=torch.float64) for n in (h, w))  # offsets 0, 1, …, −1 around the torus
+        y, x = (
+            torch.fft.fftfreq(n, 1.0 / n, dtype=torch.float64) for n in (h, w)
+        )  # offsets 0, 1, …, −1 around the torus
         kernel = torch.exp(-(y[:, None] ** 2 + x[None, :] ** 2) / (2.0 * std**2))
         return cls.kernel(kernel / kernel.sum())
 
@@ -111,11 +118,15 @@ class LatentBlur(Linear):
 
     @property
     def _half(self) -> Tensor:
-        return self.transfer[..., : self.transfer.shape[-1] // 2 + 1]  # real signals need half of the spectrum
+        return self.transfer[
+            ..., : self.transfer.shape[-1] // 2 + 1
+        ]  # real signals need half of the spectrum
 
     def _multiply(self, z: Tensor, half: Tensor) -> Tensor:
         if z.shape[-2:] != self.transfer.shape[-2:]:
-            raise BadInput(f"This blur is made for {tuple(self.transfer.shape[-2:])} cells, got {tuple(z.shape[-2:])}.")
+            raise BadInput(
+                f"This blur is made for {tuple(self.transfer.shape[-2:])} cells, got {tuple(z.shape[-2:])}."
+            )
         spectrum = torch.fft.rfft2(z)
         return torch.fft.irfft2(spectrum * half.to(spectrum), s=z.shape[-2:])
 
@@ -128,7 +139,9 @@ class LatentMatrix(Linear):
             raise BadInput(f"A linear operator is a finite (q, d) matrix, got shape {tuple(matrix.shape)}.")
         self.H, self.shape = matrix, shape or (matrix.shape[1],)
         if torch.Size(self.shape).numel() != matrix.shape[1]:
-            raise BadInput(f"A matrix with {matrix.shape[1]} columns does not fit latents of shape {self.shape}.")
+            raise BadInput(
+                f"A matrix with {matrix.shape[1]} columns does not fit latents of shape {self.shape}."
+            )
         values, self.vectors = torch.linalg.eigh(matrix.to(torch.float64) @ matrix.to(torch.float64).T)
         self.values = values.clamp_min(0.0)  # eigenvalues of H Hᵀ
 

@@ -1,4 +1,5 @@
-"""The learned latent operator H_ψ(z, s): the small convolutional network of SILO (1.2M parameters), at one resolution throughout.
+"""The learned latent operator H_ψ(z, s): the small convolutional network of SILO (1.2M parameters), at one
+resolution throughout.
 
     H(z, s) = (1 − g) q + g c + k z
 
@@ -8,8 +9,9 @@
     g   gate in (0, 1), set by the noise level alone;   k   learned scalar, starts at 1
     s   std of the measurement noise on images in [-1,1], seen as a sine embedding and added as a bias inside every block
 
-Smooth everywhere, so Jacobian products exist at every latent. GroupNorm couples all positions: H is not strictly local.
-`net.bind(sigma_y)` fixes the noise level (in [0,1] units, so s = 2σ_y) and gives the z ↦ H(z) that samplers use.
+Smooth everywhere, so Jacobian products exist at every latent. GroupNorm couples all positions: H is not
+strictly local. `net.bind(sigma_y)` fixes the noise level (in [0,1] units, so s = 2σ_y) and gives the z ↦ H(z)
+that samplers use.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ GROUPS = 8  # of every GroupNorm
 
 
 class Block(nn.Module):
-    """SiLU(skip(x) + GN(Conv(SiLU(GN(Conv x)) + Linear(e)))); the skip is a 1×1 convolution where the width changes."""
+    """SiLU(skip(x) + GN(Conv(SiLU(GN(Conv x)) + Linear(e)))); the skip is a 1×1 convolution where the width
+    changes.
+    """
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -48,7 +52,9 @@ class Block(nn.Module):
 
 
 class OperatorNet(nn.Module):
-    """H_ψ(z, s) on latents (B, channels, h, w) of any size; the same network for every degradation and latent space."""
+    """H_ψ(z, s) on latents (B, channels, h, w) of any size; the same network for every degradation and latent
+    space.
+    """
 
     position: Tensor  # (1, 8, 64, 64), fixed
 
@@ -61,7 +67,9 @@ class OperatorNet(nn.Module):
         self.stem = nn.Conv2d(channels + POSITION_CHANNELS, narrow, 3, padding=1)
         self.down = nn.ModuleList([Block(narrow, narrow), Block(narrow, middle), Block(middle, wide)])
         self.middle = Block(wide, wide)
-        self.up = nn.ModuleList([Block(wide, middle), Block(middle + narrow, narrow), Block(narrow + narrow, narrow)])
+        self.up = nn.ModuleList(
+            [Block(wide, middle), Block(middle + narrow, narrow), Block(narrow + narrow, narrow)]
+        )
         self.head = nn.Conv2d(narrow, channels, 3, padding=1)
         self.gate = nn.Linear(EMBEDDING, 1)
         self.skip_scale = nn.Parameter(torch.ones(()))
@@ -72,7 +80,9 @@ class OperatorNet(nn.Module):
         self.check_latent(z)
         e = noise_embedding(s, z)
         if e.shape[0] not in (1, z.shape[0]):
-            raise BadInput(f"{e.shape[0]} noise levels were given for {z.shape[0]} latents; give one, or one for each.")
+            raise BadInput(
+                f"{e.shape[0]} noise levels were given for {z.shape[0]} latents; give one, or one for each."
+            )
         k0 = self.stem(torch.cat([z, self.positions(z).expand(z.shape[0], -1, -1, -1)], dim=1))
         k1 = self.down[0](k0, e)
         h = self.down[2](self.down[1](k1, e), e)
@@ -86,10 +96,14 @@ class OperatorNet(nn.Module):
         """z ↦ H(z) for measurements with noise of std σ_y, in [0,1] units; brings its own fast linearisation."""
         low, high = self.spec.unit_noise_range
         if not (math.isfinite(sigma_y) and sigma_y >= 0):
-            raise BadInput(f"sigma_y={sigma_y} is no noise level: it is a standard deviation in [0,1] units, such as 0.01.")
+            raise BadInput(
+                f"sigma_y={sigma_y} is no noise level: it is a standard deviation in [0,1] units, such as "
+                "0.01."
+            )
         if not low - 1e-9 <= sigma_y <= high + 1e-9:
             warnings.warn(
-                f"sigma_y={sigma_y:g} lies outside {low:g} … {high:g}, the noise this operator was trained on; it will extrapolate.",
+                f"sigma_y={sigma_y:g} lies outside {low:g} … {high:g}, the noise this operator was trained "
+                "on; it will extrapolate.",
                 stacklevel=2,
             )
         return BoundOperator(self, 2.0 * sigma_y)
@@ -101,12 +115,17 @@ class OperatorNet(nn.Module):
     def positions(self, z: Tensor) -> Tensor:
         """The position map (1, 8, h, w) for z's size and dtype."""
         p = self.position.to(z)
-        return p if z.shape[-2:] == p.shape[-2:] else F.interpolate(p, size=z.shape[-2:], mode="bilinear", align_corners=False)
+        return (
+            p
+            if z.shape[-2:] == p.shape[-2:]
+            else F.interpolate(p, size=z.shape[-2:], mode="bilinear", align_corners=False)
+        )
 
     def check_latent(self, z: Tensor) -> None:
         """Refuse what the first convolution would refuse less clearly."""
         if z.ndim != 4 or z.shape[1] != self.spec.channels:
             raise BadInput(
-                f"The operator of {self.spec.latent_space or 'this latent space'} takes latents (B, {self.spec.channels}, h, w), "
+                f"The operator of {self.spec.latent_space or 'this latent space'} takes latents (B, "
+                f"{self.spec.channels}, h, w), "
                 f"got {tuple(z.shape)}. Was the latent made by another model's encoder?"
             )

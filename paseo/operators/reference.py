@@ -1,10 +1,12 @@
-"""What a learned operator stands for: R = E ∘ lift ∘ A ∘ D, and its directional derivatives by central differences.
+"""What a learned operator stands for: R = E ∘ lift ∘ A ∘ D, and its directional derivatives by central
+differences.
 
     R′(z) v ≈ (R(z + εv) − R(z − εv)) / 2ε          error O(ε²) + O(rounding / ε)
 
-In float64 the rounding part is 10⁻¹² at ε = 10⁻⁴, so several steps can be compared: where they agree the derivative
-exists and is known, where they do not (JPEG rounds) no number below should be trusted. The codec's networks are copied
-to float64 for this; where that is not possible the steps are larger and the report says float32.
+In float64 the rounding part is 10⁻¹² at ε = 10⁻⁴, so several steps can be compared: where they agree the
+derivative exists and is known, where they do not (JPEG rounds) no number below should be trusted. The codec's
+networks are copied to float64 for this; where that is not possible the steps are larger and the report says
+float32.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from torch import Tensor, nn
 from paseo.base import Codec, Degradation
 from paseo.errors import BadInput
 
-STEPS = {torch.float64: (1e-3, 1e-2, 1e-4), torch.float32: (3e-2, 1e-1, 1e-2)}  # the first is the one that is used
+STEPS = {
+    torch.float64: (1e-3, 1e-2, 1e-4),
+    torch.float32: (3e-2, 1e-1, 1e-2),
+}  # the first is the one that is used
 
 
 class Reference:
@@ -35,7 +40,10 @@ class Reference:
         lifted = self.degradation.lift(self.degradation(x), (x.shape[-2], x.shape[-1]))
         y = self.codec.encode(lifted.to(self.dtype))
         if y.shape != z.shape:
-            raise BadInput(f"Decoding, degrading and encoding turns a latent {tuple(z.shape)} into {tuple(y.shape)}; check lift().")
+            raise BadInput(
+                f"Decoding, degrading and encoding turns a latent {tuple(z.shape)} into {tuple(y.shape)}; "
+                "check lift()."
+            )
         return y.cpu().to(torch.float64)
 
     def encode(self, x: Tensor) -> Tensor:
@@ -53,7 +61,11 @@ def in_float64(codec: Codec) -> Codec | None:
         twin = copy.deepcopy(codec)
         for module in _modules(twin):
             module.double()
-    except (TypeError, RuntimeError, AttributeError):  # not copyable, quantised, or on a device without float64
+    except (
+        TypeError,
+        RuntimeError,
+        AttributeError,
+    ):  # not copyable, quantised, or on a device without float64
         return None
     tensors = [t for m in _modules(twin) for t in (*m.parameters(), *m.buffers())]
     return twin if all(t.dtype == torch.float64 for t in tensors if t.is_floating_point()) else None

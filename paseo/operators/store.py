@@ -1,11 +1,12 @@
-"""Operators as folders: config.json and diffusion_pytorch_model.safetensors, as diffusers lays out a component.
+"""Operators as folders: config.json and diffusion_pytorch_model.safetensors, as diffusers lays out a
+component.
 
     folder/config.json                            OperatorConfig: latent space, degradation, noise, training
     folder/diffusion_pytorch_model.safetensors    the weights, float32 or float16 (read as float32)
     folder/SHA256SUMS                             of the weights, in the format of `sha256sum`; checked where present
 
-`model.safetensors` is read as well. Nothing is ever unpickled. An operator belongs to one latent space: it maps
-encodings to encodings of one autoencoder, whose hash it remembers (`check_latent_space`).
+`model.safetensors` is read as well. Nothing is ever unpickled. An operator belongs to one latent space: it
+maps encodings to encodings of one autoencoder, whose hash it remembers (`check_latent_space`).
 """
 
 from __future__ import annotations
@@ -37,23 +38,34 @@ def save_operator(net: OperatorNet, folder: str | Path, *, half: bool = False) -
     dtype = torch.float16 if half else torch.float32
     state = {name: value.detach().to("cpu", dtype).contiguous() for name, value in net.state_dict().items()}
     if bad := [name for name, value in state.items() if not torch.isfinite(value).all()]:
-        raise BadInput(f"Not saved: the weights {', '.join(bad[:3])} are not finite in {_name(dtype)}. Did the training diverge?")
+        raise BadInput(
+            f"Not saved: the weights {', '.join(bad[:3])} are not finite in {_name(dtype)}. Did the "
+            "training diverge?"
+        )
     folder, data = Path(folder), save(state, metadata={"format": "pt"})
     digest = hashlib.sha256(data).hexdigest()
     (folder / SUMS).unlink(missing_ok=True)  # until both files are whole, nothing vouches for them
     with atomic(folder / WEIGHTS) as file:
         file.write(data)
-    write_json(folder / CONFIG, {"_class_name": CLASS_NAMES[0], "_paseo_version": _version(), **net.spec.to_dict()})
+    write_json(
+        folder / CONFIG, {"_class_name": CLASS_NAMES[0], "_paseo_version": _version(), **net.spec.to_dict()}
+    )
     write_text(folder / SUMS, f"{digest}  {WEIGHTS}\n")
     return digest
 
 
 def load_operator(
-    source: str | Path, *, codec_hash: str = "", force: bool = False, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+    source: str | Path,
+    *,
+    codec_hash: str = "",
+    force: bool = False,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> OperatorNet:
     """The frozen operator of a folder, or of a Hugging Face repository such as "user/paseo-sd35-sr4".
 
-    `codec_hash` is the hash of the autoencoder it will be used with; another than the operator's own is refused unless `force`.
+    `codec_hash` is the hash of the autoencoder it will be used with; another than the operator's own is
+    refused unless `force`.
     """
     folder = _folder(source)
     config = load_config(folder)
@@ -79,11 +91,14 @@ def check_latent_space(config: OperatorConfig, codec_hash: str, force: bool = Fa
     if not ours or not theirs or ours == theirs:
         return
     message = (
-        f"This operator was trained in the latent space {config.latent_space or '(unnamed)'} of the autoencoder {ours[:12]}…, "
+        f"This operator was trained in the latent space {config.latent_space or '(unnamed)'} of the "
+        f"autoencoder {ours[:12]}…, "
         f"not of {theirs[:12]}…; the same numbers mean different images there."
     )
     if not force:
-        raise BadInput(f"{message} Use the model it was trained for, train one with `paseo train operator`, or force it.")
+        raise BadInput(
+            f"{message} Use the model it was trained for, train one with `paseo train operator`, or force it."
+        )
     warnings.warn(message, stacklevel=2)
 
 
@@ -91,7 +106,10 @@ def load_config(folder: Path) -> OperatorConfig:
     """The checked config.json of an operator's folder."""
     path = folder / CONFIG
     if not path.is_file():
-        raise MissingWeights(f"{folder} is not an operator: it has no {CONFIG}. Give the folder that `paseo train operator` wrote.")
+        raise MissingWeights(
+            f"{folder} is not an operator: it has no {CONFIG}. Give the folder that `paseo train operator` "
+            "wrote."
+        )
     values = read_json(path)
     if not isinstance(values, dict):
         raise BadInput(f"{path} does not hold a JSON object.")
@@ -111,7 +129,10 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     try:
         state = load(data)
     except SafetensorError as error:
-        raise MissingWeights(f"{path} ({len(data)} bytes) is cut short or no safetensors file: {error}. Copy or train it again.") from error
+        raise MissingWeights(
+            f"{path} ({len(data)} bytes) is cut short or no safetensors file: {error}. Copy or train it "
+            "again."
+        ) from error
     return {name: value.to(torch.float32) for name, value in state.items()}
 
 
@@ -120,8 +141,15 @@ def _weights_file(folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(pattern))
-    hint = f" ({pickles[0]} is a pickle, which is never opened here: store it as safetensors.)" if pickles else ""
-    raise MissingWeights(f"{folder} has no {WEIGHTS}.{hint} Copy the whole folder, or train the operator with `paseo train operator`.")
+    hint = (
+        f" ({pickles[0]} is a pickle, which is never opened here: store it as safetensors.)"
+        if pickles
+        else ""
+    )
+    raise MissingWeights(
+        f"{folder} has no {WEIGHTS}.{hint} Copy the whole folder, or train the operator with `paseo train "
+        "operator`."
+    )
 
 
 def _check_sum(path: Path, data: bytes) -> None:
@@ -141,16 +169,23 @@ def _checked(state: Mapping[str, Tensor], net: OperatorNet, folder: Path) -> Map
     """The state itself, if it is one of this network."""
     want = {name: tuple(value.shape) for name, value in net.state_dict().items()}
     if missing := sorted(want.keys() - state.keys()):
-        raise MissingWeights(f"{folder}: {len(missing)} of {len(want)} tensors are missing, the first is {missing[0]}.")
+        raise MissingWeights(
+            f"{folder}: {len(missing)} of {len(want)} tensors are missing, the first is {missing[0]}."
+        )
     if extra := sorted(state.keys() - want.keys()):
-        raise BadInput(f"{folder}: {len(extra)} tensors do not belong to the operator network, the first is {extra[0]}.")
+        raise BadInput(
+            f"{folder}: {len(extra)} tensors do not belong to the operator network, the first is {extra[0]}."
+        )
     for name, shape in want.items():
         if tuple(state[name].shape) != shape:
             raise BadInput(
-                f"{folder}: {name} has the shape {tuple(state[name].shape)}, but {CONFIG} (channels={net.spec.channels}) asks for {shape}."
+                f"{folder}: {name} has the shape {tuple(state[name].shape)}, but {CONFIG} "
+                f"(channels={net.spec.channels}) asks for {shape}."
             )
         if not torch.isfinite(state[name]).all():
-            raise BadInput(f"{folder}: {name} holds NaN or infinite values. Train or copy the operator again.")
+            raise BadInput(
+                f"{folder}: {name} holds NaN or infinite values. Train or copy the operator again."
+            )
     return state
 
 
@@ -158,7 +193,10 @@ def _download(name: str) -> Path:
     """A snapshot of a Hugging Face repository, from the cache where it is there."""
     parts = name.split("/")
     if len(parts) != 2 or not all(parts) or name.startswith(("/", ".", "~")):
-        raise MissingWeights(f"There is no folder {name}. Give an operator's folder, or a repository of the Hugging Face hub as user/name.")
+        raise MissingWeights(
+            f"There is no folder {name}. Give an operator's folder, or a repository of the Hugging Face "
+            "hub as user/name."
+        )
     from huggingface_hub import snapshot_download
 
     try:
@@ -166,7 +204,8 @@ def _download(name: str) -> Path:
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise MissingWeights(
-            f"There is no folder {name}, and the Hugging Face hub did not give a repository of that name: {first}"
+            f"There is no folder {name}, and the Hugging Face hub did not give a repository of that name: "
+            f"{first}"
         ) from error
 
 

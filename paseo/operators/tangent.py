@@ -1,15 +1,16 @@
 """The operator network at one noise level, with products J v and Jᵀ u that cost about one forward each.
 
-Linearising at z runs the network once and keeps what its derivative needs. For a GroupNorm with input a, output n and
-scale γ, let P remove from each group its mean and its component along the normalised a. Then
+Linearising at z runs the network once and keeps what its derivative needs. For a GroupNorm with input a,
+output n and scale γ, let P remove from each group its mean and its component along the normalised a. Then
 
     d Conv   the convolution without bias; its transpose is the convolution with flipped and transposed weights
     d GN     γ · P/std, and P is symmetric: aten's GroupNorm backward with unit scale is P/std and serves both products
     d SiLU   SiLU′(n), an entrywise factor
 
-so a product is the network's own convolutions, one projection per GroupNorm and one kept factor per SiLU: nothing of
-the primal is computed twice and no graph is held. Transposed weights are made once per bound operator, and again when
-a parameter has changed (by its version counter or address; a write through `.data` is seen by the next `bind`).
+so a product is the network's own convolutions, one projection per GroupNorm and one kept factor per SiLU:
+nothing of the primal is computed twice and no graph is held. Transposed weights are made once per bound
+operator, and again when a parameter has changed (by its version counter or address; a write through `.data`
+is seen by the next `bind`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class BoundOperator:
 
     @property
     def residual(self) -> Tensor | None:
-        """RMS error of H per channel on held-out images (C, 1, 1), None where the operator's config does not tell."""
+        """RMS error of H per channel on held-out images (C, 1, 1), None where the operator's config does not
+        tell.
+        """
         errors = self.net.spec.residual
         return torch.tensor(errors).view(-1, 1, 1) if errors else None
 
@@ -114,19 +117,27 @@ class NormTangent:
     __slots__ = ("a", "gamma", "groups", "mean", "rstd", "shape", "weight")
 
     def __init__(self, norm: nn.GroupNorm, a: Tensor) -> None:
-        self.a, self.groups, self.shape = a, norm.num_groups, (a.shape[0], a.shape[1], a.shape[2] * a.shape[3])
+        self.a, self.groups, self.shape = (
+            a,
+            norm.num_groups,
+            (a.shape[0], a.shape[1], a.shape[2] * a.shape[3]),
+        )
         self.weight = norm.weight.detach()
         self.gamma = self.weight.view(1, -1, 1, 1)
 
     def value(self, norm: nn.GroupNorm) -> Tensor:
-        n, self.mean, self.rstd = aten.native_group_norm(self.a, norm.weight, norm.bias, *self.shape, self.groups, norm.eps)
+        n, self.mean, self.rstd = aten.native_group_norm(
+            self.a, norm.weight, norm.bias, *self.shape, self.groups, norm.eps
+        )
         return n
 
     def project(self, t: Tensor, weight: Tensor | None = None) -> Tensor:
         """P (γ t) / std with γ = `weight`, or P t / std; t is contiguous."""
         if t.device.type not in FUSED_DEVICES:
             return self.project_plain(t if weight is None else t * self.gamma)
-        return aten.native_group_norm_backward(t, self.a, self.mean, self.rstd, weight, *self.shape, self.groups, (True, False, False))[0]
+        return aten.native_group_norm_backward(
+            t, self.a, self.mean, self.rstd, weight, *self.shape, self.groups, (True, False, False)
+        )[0]
 
     def project_plain(self, t: Tensor) -> Tensor:
         """P t / std without aten's kernel."""

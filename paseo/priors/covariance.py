@@ -1,11 +1,12 @@
-"""Covariances through their eigenvalues: `apply(f, x)` is f(C) x, without a matrix where the structure allows it.
+"""Covariances through their eigenvalues: `apply(f, x)` is f(C) x, without a matrix where the structure allows
+it.
 
     Isotropic    v·I                             any shape
     Dense        U diag(v) Uᵀ                    one eigendecomposition, in float64
     Stationary   Fᴴ diag(v) F                    circulant per channel: v is the power of each Fourier mode
 
-With x of shape (B, *shape). Everything an exact Gaussian prior needs is a function of C: the denoiser's gain, a square
-root for drawing, a log-determinant.
+With x of shape (B, *shape). Everything an exact Gaussian prior needs is a function of C: the denoiser's gain,
+a square root for drawing, a log-determinant.
 """
 
 from __future__ import annotations
@@ -70,12 +71,16 @@ class Dense:
             raise BadInput(f"A covariance is a finite square matrix, got shape {tuple(C.shape)}.")
         self.shape = tuple(shape) if shape is not None else (C.shape[0],)
         if _size(self.shape) != C.shape[0]:
-            raise BadInput(f"A covariance of {C.shape[0]} entries does not fit latents of shape {self.shape}.")
+            raise BadInput(
+                f"A covariance of {C.shape[0]} entries does not fit latents of shape {self.shape}."
+            )
         if (C - C.T).abs().max() > 1e-6 * C.abs().max():
             raise BadInput("The covariance is not symmetric. Pass (C + C.T) / 2 if that is what was meant.")
         values, self.vectors = torch.linalg.eigh((C + C.T) / 2)
         if values.min() < -1e-6 * values.abs().max():
-            raise BadInput(f"The covariance has a negative eigenvalue, {values.min():.3g}; variances are not negative.")
+            raise BadInput(
+                f"The covariance has a negative eigenvalue, {values.min():.3g}; variances are not negative."
+            )
         self._values = values.clamp_min(0.0)  # what rounding left below zero
 
     @property
@@ -94,15 +99,22 @@ class Dense:
 
 
 class Stationary:
-    """The same statistics at every place of a torus: `power` (c, h, w) holds the variance of each orthonormal Fourier mode."""
+    """The same statistics at every place of a torus: `power` (c, h, w) holds the variance of each orthonormal
+    Fourier mode.
+    """
 
     def __init__(self, power: Tensor) -> None:
         power = power.detach().to(torch.float64)
         if power.ndim != 3 or not torch.isfinite(power).all() or power.min() < 0:
-            raise BadInput(f"A power spectrum is a finite, non-negative tensor (channels, height, width), got {tuple(power.shape)}.")
+            raise BadInput(
+                "A power spectrum is a finite, non-negative tensor (channels, height, width), got "
+                f"{tuple(power.shape)}."
+            )
         mirrored = power.flip(-2, -1).roll((1, 1), (-2, -1))  # the power at −f
         if (power - mirrored).abs().max() > 1e-6 * power.max():
-            raise BadInput("The spectrum of a real latent is symmetric, power(−f) = power(f), and this one is not.")
+            raise BadInput(
+                "The spectrum of a real latent is symmetric, power(−f) = power(f), and this one is not."
+            )
         self.power, self.shape = power, tuple(power.shape)
 
     @property
@@ -122,7 +134,8 @@ class Stationary:
 
 
 def natural_spectrum(shape: tuple[int, int, int], exponent: float = 1.0) -> Tensor:
-    """Power of a natural-image-like latent: amplitude ∝ 1/f^exponent in every channel, each entry of unit variance.
+    """Power of a natural-image-like latent: amplitude ∝ 1/f^exponent in every channel, each entry of unit
+    variance.
 
     f is the radial frequency in cycles per cell; the constant mode is given the power of the coarsest wave.
     """

@@ -35,7 +35,10 @@ class EmbeddedPrior(nn.Module):
 
         path = folder / "prior.safetensors"
         if not path.is_file():
-            raise MissingWeights(f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train prior`.")
+            raise MissingWeights(
+                f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
+                "prior`."
+            )
         config = json.loads((folder / "config.json").read_text())["prior"]
         net = FlowUNet(**config["net"])
         net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})

@@ -2,8 +2,9 @@
 
     E[z | x_t = x] = μ + α C (α² C + σ² I)⁻¹ (x − α μ)
 
-C is dense or diagonal in Fourier (`paseo.priors.covariance`), so a 16×64×64 latent with a natural 1/f spectrum costs two
-FFTs per call. Problems with such a prior have a known posterior (`paseo.priors.posterior`): here a sampler can be checked.
+C is dense or diagonal in Fourier (`paseo.priors.covariance`), so a 16×64×64 latent with a natural 1/f
+spectrum costs two FFTs per call. Problems with such a prior have a known posterior
+(`paseo.priors.posterior`): here a sampler can be checked.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class Gaussian:
             object.__setattr__(self, "covariance", Dense(self.covariance, tuple(self.mean.shape)))
         shape = self.covariance.shape
         if tuple(self.mean.shape) != shape and tuple(self.mean.shape[1:]) != shape:
-            raise BadInput(f"A mean of shape {tuple(self.mean.shape)} does not fit a covariance on latents of shape {shape}.")
+            raise BadInput(
+                f"A mean of shape {tuple(self.mean.shape)} does not fit a covariance on latents of shape "
+                f"{shape}."
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,7 +64,9 @@ class Gaussian:
         """E[z | αz + σε = x]."""
         mean = self.mean.to(x)
         if tuple(x.shape[1:]) != self.shape:
-            raise BadInput(f"This prior is over latents of shape {self.shape}, got a batch of {tuple(x.shape[1:])}.")
+            raise BadInput(
+                f"This prior is over latents of shape {self.shape}, got a batch of {tuple(x.shape[1:])}."
+            )
         return mean + self.covariance.apply(lambda v: gain(v, alpha, sigma), x - alpha * mean)
 
 
@@ -76,18 +82,24 @@ class GaussianPrior(Gaussian):
         return cls(mean, Dense(covariance, tuple(mean.shape)), schedule or Flow())
 
     @classmethod
-    def stationary(cls, power: Tensor, mean: Tensor | float = 0.0, schedule: Schedule | None = None) -> GaussianPrior:
+    def stationary(
+        cls, power: Tensor, mean: Tensor | float = 0.0, schedule: Schedule | None = None
+    ) -> GaussianPrior:
         """From the power of each Fourier mode, (c, h, w)."""
         centre = torch.as_tensor(mean, dtype=torch.float32).expand(power.shape)
         return cls(centre, Stationary(power), schedule or Flow())
 
     @classmethod
-    def natural(cls, shape: tuple[int, int, int], schedule: Schedule | None = None, exponent: float = 1.0) -> GaussianPrior:
+    def natural(
+        cls, shape: tuple[int, int, int], schedule: Schedule | None = None, exponent: float = 1.0
+    ) -> GaussianPrior:
         """Zero mean, unit variance per entry, amplitude ∝ 1/f in every channel."""
         return cls.stationary(natural_spectrum(shape, exponent), schedule=schedule)
 
     @classmethod
-    def white(cls, shape: tuple[int, ...], schedule: Schedule | None = None, std: float = 1.0) -> GaussianPrior:
+    def white(
+        cls, shape: tuple[int, ...], schedule: Schedule | None = None, std: float = 1.0
+    ) -> GaussianPrior:
         """Zero mean, independent entries."""
         return cls(torch.zeros(shape), Isotropic(std**2, shape), schedule or Flow())
 

@@ -29,9 +29,14 @@ class Mixture:
     def __post_init__(self) -> None:
         w = self.weights.detach().to(torch.float64)
         if w.shape != (len(self.components),) or not (w > 0).all() or not torch.isfinite(w).all():
-            raise BadInput(f"A mixture needs one positive weight per component, got {w.tolist()} for {len(self.components)}.")
+            raise BadInput(
+                f"A mixture needs one positive weight per component, got {w.tolist()} for "
+                f"{len(self.components)}."
+            )
         if len({c.shape for c in self.components}) != 1:
-            raise BadInput(f"The components live on different shapes: {sorted({c.shape for c in self.components})}.")
+            raise BadInput(
+                f"The components live on different shapes: {sorted({c.shape for c in self.components})}."
+            )
         object.__setattr__(self, "weights", w / w.sum())
 
     @property
@@ -40,7 +45,9 @@ class Mixture:
 
     def responsibilities(self, x: Tensor, alpha: float = 1.0, sigma: float = 0.0) -> Tensor:
         """(B, K): how likely αz + σε = x came from each component."""
-        logs = torch.stack([c.log_density(x.double(), alpha, sigma) for c in self.components], dim=1)  # large, nearly equal sums
+        logs = torch.stack(
+            [c.log_density(x.double(), alpha, sigma) for c in self.components], dim=1
+        )  # large, nearly equal sums
         return (logs + self.weights.log().to(logs)).softmax(1).to(x)
 
     def sample(self, noise: Noise) -> Tensor:
@@ -48,18 +55,25 @@ class Mixture:
         uniform = 0.5 * (1.0 + torch.erf(noise.normal((len(noise), 1)).to(torch.float64) / math.sqrt(2.0)))
         chosen = (uniform > self.weights.cumsum(0)).sum(1).clamp_max(len(self.components) - 1)
         white = noise.normal((len(noise), *self.shape))
-        draws = torch.stack([c.mean + c.covariance.apply(torch.sqrt, white.to(c.mean)) for c in self.components], dim=1)
+        draws = torch.stack(
+            [c.mean + c.covariance.apply(torch.sqrt, white.to(c.mean)) for c in self.components], dim=1
+        )
         return draws[torch.arange(len(noise)), chosen]
 
     def mean(self) -> Tensor:
-        return sum((w * c.mean for w, c in zip(self.weights.tolist(), self.components, strict=True)), torch.zeros(()))
+        return sum(
+            (w * c.mean for w, c in zip(self.weights.tolist(), self.components, strict=True)), torch.zeros(())
+        )
 
     def covariance(self) -> Tensor:
         """(d, d) over the flattened latent: the components' own, plus the spread of their means."""
         centre = self.mean().to(torch.float64)
         offsets = [(c.mean.to(torch.float64) - centre).flatten() for c in self.components]
         return torch.stack(
-            [w * (c.covariance.matrix() + m.outer(m)) for w, c, m in zip(self.weights, self.components, offsets, strict=True)]
+            [
+                w * (c.covariance.matrix() + m.outer(m))
+                for w, c, m in zip(self.weights, self.components, offsets, strict=True)
+            ]
         ).sum(0)
 
 
@@ -71,7 +85,11 @@ class MixturePrior(Mixture):
 
     @classmethod
     def isotropic(
-        cls, means: Sequence[Tensor] | Tensor, std: float, weights: Tensor | None = None, schedule: Schedule | None = None
+        cls,
+        means: Sequence[Tensor] | Tensor,
+        std: float,
+        weights: Tensor | None = None,
+        schedule: Schedule | None = None,
     ) -> MixturePrior:
         """Round components of one width."""
         shape = tuple(means[0].shape)

@@ -1,7 +1,8 @@
 """The embedded prior's network: a small U-Net that predicts the flow's velocity u(x, t) ≈ E[ε − z | x_t = x].
 
-Made for 16×16 latents on two CPU cores: residual blocks with time-modulated group norms, attention only where there are
-at most 64 cells, two coordinate channels because the faces are aligned. Any latent size that is a multiple of 4 works.
+Made for 16×16 latents on two CPU cores: residual blocks with time-modulated group norms, attention only where
+there are at most 64 cells, two coordinate channels because the faces are aligned. Any latent size that is a
+multiple of 4 works.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from torch import Tensor, nn
 
 
 class ResBlock(nn.Module):
-    """x + Conv(SiLU(GN(Conv(SiLU(GN(x)))·(1+a)+b))), with (a, b) from the time embedding; the last conv starts at zero."""
+    """x + Conv(SiLU(GN(Conv(SiLU(GN(x)))·(1+a)+b))), with (a, b) from the time embedding; the last conv
+    starts at zero.
+    """
 
     def __init__(self, c_in: int, c_out: int, c_time: int) -> None:
         super().__init__()
@@ -40,13 +43,22 @@ class Attention(nn.Module):
     def __init__(self, width: int, head: int = 32) -> None:
         super().__init__()
         self.heads = width // head
-        self.norm, self.qkv, self.out = nn.GroupNorm(8, width), nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width, 1)
+        self.norm, self.qkv, self.out = (
+            nn.GroupNorm(8, width),
+            nn.Conv2d(width, 3 * width, 1),
+            nn.Conv2d(width, width, 1),
+        )
         for p in self.out.parameters():
             nn.init.zeros_(p)
 
     def forward(self, x: Tensor) -> Tensor:
         b, c, h, w = x.shape
-        q, k, v = self.qkv(self.norm(x)).reshape(b, 3, self.heads, c // self.heads, h * w).transpose(-1, -2).unbind(1)
+        q, k, v = (
+            self.qkv(self.norm(x))
+            .reshape(b, 3, self.heads, c // self.heads, h * w)
+            .transpose(-1, -2)
+            .unbind(1)
+        )
         y = F.scaled_dot_product_attention(q, k, v)
         return x + self.out(y.transpose(-1, -2).reshape(b, c, h, w))
 
@@ -68,17 +80,26 @@ def pairs(level: Any) -> Iterator[tuple[nn.Module, nn.Module]]:
 class FlowUNet(nn.Module):
     """u(x, t) for x (B,c,h,w) and t (B,) in [0, 1]."""
 
-    def __init__(self, channels: int = 16, widths: tuple[int, ...] = (96, 160, 192), blocks: int = 2, attend_from: int = 1) -> None:
+    def __init__(
+        self,
+        channels: int = 16,
+        widths: tuple[int, ...] = (96, 160, 192),
+        blocks: int = 2,
+        attend_from: int = 1,
+    ) -> None:
         super().__init__()
         widths = tuple(widths)
         self.config = dict(channels=channels, widths=list(widths), blocks=blocks, attend_from=attend_from)
         c_time = 2 * widths[0]
         self.frequencies = 2 * widths[0]
-        self.embed = nn.Sequential(nn.Linear(self.frequencies, c_time), nn.SiLU(), nn.Linear(c_time, c_time), nn.SiLU())
+        self.embed = nn.Sequential(
+            nn.Linear(self.frequencies, c_time), nn.SiLU(), nn.Linear(c_time, c_time), nn.SiLU()
+        )
         self.stem = nn.Conv2d(channels + 2, widths[0], 3, padding=1)
         ins = (widths[0], *widths[:-1])
         self.down = nn.ModuleList(
-            Level([c_in] + [w] * (blocks - 1), w, c_time, i >= attend_from) for i, (c_in, w) in enumerate(zip(ins, widths, strict=True))
+            Level([c_in] + [w] * (blocks - 1), w, c_time, i >= attend_from)
+            for i, (c_in, w) in enumerate(zip(ins, widths, strict=True))
         )
         self.shrink = nn.ModuleList(nn.Conv2d(w, w, 2, stride=2) for w in widths[:-1])
         self.middle = Level([widths[-1]], widths[-1], c_time, True)
@@ -112,7 +133,9 @@ class FlowUNet(nn.Module):
 
 def sinusoids(t: Tensor, count: int) -> Tensor:
     """Sine and cosine features of 1000·t, (B, count)."""
-    f = torch.exp(-math.log(10000.0) * torch.arange(count // 2, device=t.device, dtype=torch.float32) / (count // 2))
+    f = torch.exp(
+        -math.log(10000.0) * torch.arange(count // 2, device=t.device, dtype=torch.float32) / (count // 2)
+    )
     a = 1000.0 * t.float()[:, None] * f
     return torch.cat([a.sin(), a.cos()], dim=1)
 

@@ -1,9 +1,11 @@
-"""One prior, seen as flow, VP or VE. A denoiser only sees the level σ/α, so the same state can be scaled three ways:
+"""One prior, seen as flow, VP or VE. A denoiser only sees the level σ/α, so the same state can be scaled
+three ways:
 
     flow  x/(α+σ)        VP  x/√(α²+σ²)        VE  x/α
 
-with the same clean and noise estimates. A view visits the levels of the prior's own grid, so a run in any view is the same
-run (with η by the DDPM rule; the two wider rules read α and mean something else in each view).
+with the same clean and noise estimates. A view visits the levels of the prior's own grid, so a run in any
+view is the same run (with η by the DDPM rule; the two wider rules read α and mean something else in each
+view).
 """
 
 from __future__ import annotations

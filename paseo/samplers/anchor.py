@@ -1,6 +1,7 @@
 """Anchors: the clean latent from which a correction is taken, z_a = μ_z + c1 (z − μ_z) + c2 (μ̃_z − μ_z).
 
-Two numbers make the whole family (paper, "Anchor choice"): how much of the proxy's noise is reused, how much is fresh.
+Two numbers make the whole family (paper, "Anchor choice"): how much of the proxy's noise is reused, how much
+is fresh.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ import math
 from typing import Literal
 
 Anchor = Literal["arc", "fresh", "denoiser", "linear", "noisy"]
-NEAR: tuple[Anchor, ...] = ("arc", "denoiser", "linear")  # at most √2 η_z,min from z; the others lie η_z away, at latents of no image
+NEAR: tuple[Anchor, ...] = (
+    "arc",
+    "denoiser",
+    "linear",
+)  # at most √2 η_z,min from z; the others lie η_z away, at latents of no image
 
 
 def coefficients(anchor: Anchor, beta: float) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """What every method beside PASEO shares: field checks, the start, gradients, one report per step.
 
-Norms, clamps and stopping are per sample, so that one sample alone equals the same sample in a batch, and all methods
-start from the same noise: for one seed they differ in the method only.
+Norms, clamps and stopping are per sample, so that one sample alone equals the same sample in a batch, and all
+methods start from the same noise: for one seed they differ in the method only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from paseo.schedule import Point
 
 
 def check_fields(sampler: Any, *conditions: tuple[str, bool, str], least_steps: int = 3) -> None:
-    """Words among those of their Literal, enough steps, and the method's own conditions (field, holds, what it should be)."""
+    """Words among those of their Literal, enough steps, and the method's own conditions (field, holds, what
+    it should be).
+    """
     hints = get_type_hints(type(sampler))
     choices = {f.name: hints[f.name] for f in fields(sampler) if get_origin(hints[f.name]) is Literal}
     steps = ("steps", sampler.steps >= least_steps, f"this method needs at least {least_steps}")
@@ -44,7 +46,10 @@ def begin(sampler: Any, problem: Problem, noise: Noise) -> None:
         raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
     check_problem(sampler, problem, noise)
     if problem.y.shape[0] != problem.shape[0] or not torch.isfinite(problem.y).all():
-        raise BadInput(f"The measurement {tuple(problem.y.shape)} must be finite, with one entry for each of {problem.shape[0]} latents.")
+        raise BadInput(
+            f"The measurement {tuple(problem.y.shape)} must be finite, with one entry for each of "
+            f"{problem.shape[0]} latents."
+        )
 
 
 def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:
@@ -54,9 +59,13 @@ def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:
 
 
 def report(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> None:
-    """End of a step: a finite state, or an error that names the step and a setting to try; then the hook, once."""
+    """End of a step: a finite state, or an error that names the step and a setting to try; then the hook,
+    once.
+    """
     if not (torch.isfinite(x).all() and torch.isfinite(z).all()):
-        raise NotFinite(f"The latent became non-finite at step {index + 1} of {total} (t={point.t:.4g}). Try {hint}.")
+        raise NotFinite(
+            f"The latent became non-finite at step {index + 1} of {total} (t={point.t:.4g}). Try {hint}."
+        )
     watch(Step(index, total, point, x, z))
 
 

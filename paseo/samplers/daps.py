@@ -4,15 +4,17 @@
     J times   z ← z + h_k [−∇ ½‖y − A(D(z))‖²/τ² + (x̂₀ − z)/ς_k²] + √(2 h_k) ξ,   from z = x̂₀
     x ← α_s z + σ_s ξ at the next level
 
-The denoiser is not differentiated; the decoder is, J times per level. Source: zhangbingliang2019/DAPS (latent version) and
-its SD3.5 port released with DING, whose settings are the default.
+The denoiser is not differentiated; the decoder is, J times per level. Source: zhangbingliang2019/DAPS (latent
+version) and its SD3.5 port released with DING, whose settings are the default.
 
 Departures:
-- port: its third call per level is made at σ = 0, where it returns its input. Here the same three calls are spent on two
+- port: its third call per level is made at σ = 0, where it returns its input. Here the same three calls are
+spent on two
   probability-flow steps and the clean estimate after them, at t, 2t/3 and t/3;
-- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level), `anneal="edm"`
-  walks ς = 10 … 0.1 by the power-7 rule, `likelihood="square"` drops the ½ and `clip=1` bounds the gradient entrywise
-  before it is divided by τ²; `dynamics="hmc"` is its default for latents;
+- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level),
+`anneal="edm"`
+  walks ς = 10 … 0.1 by the power-7 rule, `likelihood="square"` drops the ½ and `clip=1` bounds the gradient
+  entrywise before it is divided by τ²; `dynamics="hmc"` is its default for latents;
 - where the official code returns zeros after a NaN, an error names the step.
 """
 
@@ -93,10 +95,16 @@ class DAPS:
     def denoise(self, prior: Prior, x: Tensor, t: Point) -> Tensor:
         """x̂₀ by M deterministic steps from t, and one estimate after them (native) or none (edm)."""
         if self.ode == "native":
-            inner = [prior.schedule.point(t.t * (1 - i / (self.ode_steps + 1))) for i in range(1, self.ode_steps + 1)]
+            inner = [
+                prior.schedule.point(t.t * (1 - i / (self.ode_steps + 1)))
+                for i in range(1, self.ode_steps + 1)
+            ]
         else:
             a, b = t.level ** (1 / 7), FLOOR ** (1 / 7)
-            inner = [prior.schedule.at_level((a + (b - a) * i / self.ode_steps) ** 7) for i in range(1, self.ode_steps + 1)]
+            inner = [
+                prior.schedule.at_level((a + (b - a) * i / self.ode_steps) ** 7)
+                for i in range(1, self.ode_steps + 1)
+            ]
         for p, q in pairwise([t, *inner]):
             x = bridge(*predict(prior, x, p), q, eta=0.0)
         return prior.x0(x, inner[-1].t) if self.ode == "native" else x / inner[-1].alpha
@@ -109,7 +117,11 @@ class DAPS:
             if self.dynamics == "langevin":
                 z = z + h * score + math.sqrt(2 * h) * noise.like(z)
             else:
-                v = self.momentum * v + math.sqrt(h) * score + math.sqrt(2 * (1 - self.momentum)) * noise.like(z)
+                v = (
+                    self.momentum * v
+                    + math.sqrt(h) * score
+                    + math.sqrt(2 * (1 - self.momentum)) * noise.like(z)
+                )
                 z = z + math.sqrt(h) * v
         return z
 

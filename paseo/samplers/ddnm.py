@@ -3,14 +3,18 @@
     z = x̂₀ − Λ A⁺(A x̂₀ − y)                                 Λ = 1: the range of Aᵀ from the measurement, the rest from the prior
     x_s = α_s z + c (η ξ + √(1−η²) x̂₁)                       c = σ_s
 
-DDNM+ (`plus=True`) knows that y is noisy, std σ_n: while σ_s ≥ α_s σ_n it keeps Λ = 1 and takes c = √(σ_s² − α_s² σ_n²), so that
-the noise carried in by y is part of σ_s; below, Λ = σ_s/(α_s σ_n) and c = 0. The noiseless limit r → 0 of PASEO's step with the denoised
-estimate as anchor (docs/methods.md). The denoiser is not differentiated. Source: wyhuai/DDNM, pixels; here on latents.
+DDNM+ (`plus=True`) knows that y is noisy, std σ_n: while σ_s ≥ α_s σ_n it keeps Λ = 1 and takes c = √(σ_s² −
+α_s² σ_n²), so that the noise carried in by y is part of σ_s; below, Λ = σ_s/(α_s σ_n) and c = 0. The
+noiseless limit r → 0 of PASEO's step with the denoised estimate as anchor (docs/methods.md). The denoiser is
+not differentiated. Source: wyhuai/DDNM, pixels; here on latents.
 
 Departures:
-- A⁺ by conjugate gradients from zero (the Moore–Penrose inverse; exact after one iteration for a mask) instead of hand-made
-  pseudo-inverses. For blur it amplifies noise without bound, as the released code does; a small `cg_budget` tames it;
-- the formula of DDNM+ is followed, not the released code, which mixes ᾱ with α and applies the noise factor twice;
+- A⁺ by conjugate gradients from zero (the Moore–Penrose inverse; exact after one iteration for a mask)
+instead of hand-made
+  pseudo-inverses. For blur it amplifies noise without bound, as the released code does; a small `cg_budget`
+  tames it;
+- the formula of DDNM+ is followed, not the released code, which mixes ᾱ with α and applies the noise factor
+twice;
 - time travel returns to the noisier level by re-noising the uncorrected x̂₀, as released; the default is off.
 """
 
@@ -58,7 +62,9 @@ class DDNM:
         return needs_linear(problem)
 
     def route(self) -> list[tuple[int, int]]:
-        """Moves between grid indices: forward by one (a call), or back by up to `travel_length` (re-noising, no call)."""
+        """Moves between grid indices: forward by one (a call), or back by up to `travel_length` (re-noising,
+        no call).
+        """
         moves: list[tuple[int, int]] = []
         for start in range(0, self.steps - 1, self.travel_length):
             end = min(start + self.travel_length, self.steps - 1)

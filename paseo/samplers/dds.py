@@ -3,11 +3,13 @@
     z = argmin γ/2 ‖y − A·‖² + ½ ‖· − x̂₀‖²,   by M conjugate-gradient iterations on (I + γ AᵀA) from x̂₀
     x_s = α_s z + σ_s (η ξ + √(1−η²) x̂₁)
 
-PASEO's step with the denoised estimate as anchor, no perturbation, γ = η_z²/r², solved in the other space (docs/methods.md).
-The denoiser is not differentiated. Source: HJ-harry/DDS, CT and MRI; here on latents (`paseo.samplers.linear`).
+PASEO's step with the denoised estimate as anchor, no perturbation, γ = η_z²/r², solved in the other space
+(docs/methods.md). The denoiser is not differentiated. Source: HJ-harry/DDS, CT and MRI; here on latents
+(`paseo.samplers.linear`).
 
-Departures: CG stops at a relative residual (the released code at ‖r‖ < 1e-5) and is written for the correction, which gives
-the same iterates; the time grid is the prior's. `gamma=inf` (their noiseless variant) is DDNM.
+Departures: CG stops at a relative residual (the released code at ‖r‖ < 1e-5) and is written for the
+correction, which gives the same iterates; the time grid is the prior's. `gamma=inf` (their noiseless variant)
+is DDNM.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The learned operator's error at an estimate, d(z) = E(A(D(z))) − H(z): known without the truth, for one decode and one encode.
+"""The learned operator's error at an estimate, d(z) = E(A(D(z))) − H(z): known without the truth, for one
+decode and one encode.
 
-Beyond the paper, whose autoencoder runs twice per image. y_z − d(z) is then matched instead of y_z, which is a deferred
-correction of H. It pays where H is far from E∘A∘D (JPEG) and the degradation is known.
+Beyond the paper, whose autoencoder runs twice per image. y_z − d(z) is then matched instead of y_z, which is
+a deferred correction of H. It pays where H is far from E∘A∘D (JPEG) and the degradation is known.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ BEFORE = 5  # the first fifth of a run has no estimate worth a look
 
 
 def looks(k: int, steps: int, every: int) -> bool:
-    """Whether step k (from 0) ends with a look at the operator's error; after the last step, steps − 3, nothing would use it."""
+    """Whether step k (from 0) ends with a look at the operator's error; after the last step, steps − 3,
+    nothing would use it.
+    """
     first = steps // BEFORE
     return every > 0 and first <= k < steps - 3 and (k - first) % every == 0
 

@@ -1,7 +1,7 @@
 """A few steps of a torch optimiser on per-sample losses, each sample stopping by its own rule.
 
-The optimisers are elementwise, so samples share one instance without knowing each other; a sample that has stopped keeps
-its value while the others go on.
+The optimisers are elementwise, so samples share one instance without knowing each other; a sample that has
+stopped keeps its value while the others go on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def descend(
 ) -> Tensor:
     """Minimise losses(v), (B,), from `start`.
 
-    A sample stops when its loss falls below `stop_below`, or when it is no lower than `patience` iterations earlier.
+    A sample stops when its loss falls below `stop_below`, or when it is no lower than `patience` iterations
+    earlier.
     """
     v = leaf(start)
     if iterations == 0 or lr == 0:

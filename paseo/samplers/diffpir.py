@@ -4,11 +4,13 @@
     z = argmin ‖y − A·‖² + ρ ‖· − x̂₀‖²                       in closed form where there is one
     ε' = (x − α z)/σ,   x_s = α_s z + σ_s (√(1−ζ) ε' + √ζ ξ)   the noise is recomputed from z
 
-PASEO's step with the denoised estimate as anchor and r²/η_z² = ρ (docs/methods.md). The denoiser is not differentiated.
+PASEO's step with the denoised estimate as anchor and r²/η_z² = ρ (docs/methods.md). The denoiser is not
+differentiated.
 Source: yuanzhi-zhu/DiffPIR, pixels; here on latents (`paseo.samplers.linear`).
 
 Departures:
-- operators without a closed form are solved by conjugate gradients to `cg_tolerance`; the released FFT assumes circular blur, and
+- operators without a closed form are solved by conjugate gradients to `cg_tolerance`; the released FFT
+assumes circular blur, and
   its back-projection for bicubic ×s is a gradient iteration with a tuned step;
 - the run starts from noise on the prior's grid (released: noised up-sampled y, quadratic grid);
 - ρ is at least 1e-6, since flow grids start at ς = ∞;
@@ -79,6 +81,8 @@ class DiffPIR:
             skipped = k == self.steps - 2 and not self.last_data_step
             z = x0 if skipped else self.fit(model, x0, self.rho(t, problem))
             eps = (x - t.alpha * z) / t.sigma
-            x = s.alpha * z + s.sigma * (math.sqrt(1 - self.zeta) * eps + math.sqrt(self.zeta) * noise.like(x))
+            x = s.alpha * z + s.sigma * (
+                math.sqrt(1 - self.zeta) * eps + math.sqrt(self.zeta) * noise.like(x)
+            )
             report(watch, k, self.steps - 1, s, x, z, "a larger lam")
         return x

@@ -5,13 +5,16 @@
     seen     x = (1 − γ) m + γ (α_s y + σ_s ε̂) + α_s σ √γ ξ
     missing  x = m + η ξ
 
-A draw from N(m, η² I) times the likelihood of y = M z + σ n. PASEO with a mask, the fresh anchor and r = σ has the same law.
+A draw from N(m, η² I) times the likelihood of y = M z + σ n. PASEO with a mask, the fresh anchor and r = σ
+has the same law.
 Source: YazidJanati/ding. `delayed=True` is its one-call variant (ε̂ from the state, not from the proxy).
 
 Departures:
-- the observation is M ∘ E(y), the masked encoding of the measurement. The released code masks E(x), the encoding of the
+- the observation is M ∘ E(y), the masked encoding of the measurement. The released code masks E(x), the
+encoding of the
   clean image, whose cells near the hole carry what is hidden; that is not offered;
-- `erode=True` drops the one-cell rim of the seen region, whose encodings are contaminated by the hole (the fairer
+- `erode=True` drops the one-cell rim of the seen region, whose encodings are contaminated by the hole (the
+fairer
   construction that the PASEO paper names);
 - coefficients are Python floats throughout.
 """
@@ -67,7 +70,9 @@ class DING:
                 _, x1 = predict(prior, m + s.eta * noise.like(x), s)
             gain = s.eta**2 / (s.eta**2 + (s.alpha * std) ** 2) if s.eta > 0 else 0.0
             fresh = noise.like(x)
-            pinned = (1 - gain) * m + gain * (s.alpha * y + s.sigma * x1) + s.alpha * std * math.sqrt(gain) * fresh
+            pinned = (
+                (1 - gain) * m + gain * (s.alpha * y + s.sigma * x1) + s.alpha * std * math.sqrt(gain) * fresh
+            )
             x = torch.where(seen, pinned, m + s.eta * fresh)
             report(watch, k, self.steps - 2, s, x, (x - s.sigma * x1) / s.alpha, "eta='ddpm' or more steps")
         return prior.x0(x, points[-2].t)

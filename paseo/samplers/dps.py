@@ -4,7 +4,8 @@
     x_s = α_s x̂₀ + √(σ_s² − η²) x̂₁ + η ξ
     x_s ← x_s − ∇_{x_t} error(x̂₀, x̂)                           error is the only thing the three differ in
 
-The norms in `error` are not squared, as in the released code (the papers' algorithms square them: `loss="square"`).
+The norms in `error` are not squared, as in the released code (the papers' algorithms square them:
+`loss="square"`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, gradients, leaf, norms, not_negative, report, share
+from paseo.samplers.common import (
+    begin,
+    check_fields,
+    first_state,
+    gradients,
+    leaf,
+    norms,
+    not_negative,
+    report,
+    share,
+)
 from paseo.samplers.misfit import codec_of, degrade, needs_pixels, square
 from paseo.samplers.state import bridge, predict, through, walk
 

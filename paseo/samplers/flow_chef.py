@@ -1,4 +1,5 @@
-"""FlowChef: steer a flow by the gradient at its predicted end, the velocity held fixed (Patel et al., 2025). In the flow view:
+"""FlowChef: steer a flow by the gradient at its predicted end, the velocity held fixed (Patel et al., 2025).
+In the flow view:
 
     z_d : N gradient steps z_d ← z_d − κ ∇L(z_d) from x̂₀,   L = ‖B (y − A(D(z_d)))‖
     x'  = z_d + τ' (x̂₁ − x̂₀)                                 the velocity x̂₁ − x̂₀ is from before the correction
@@ -10,10 +11,11 @@ Departures:
 - norms per sample; VP priors by the flow view;
 - a degradation without adjoint (JPEG) is compared as it is, B = I;
 - the official releases differ among themselves. Theirs for InstaFlow is `optimiser="adam"`, `inner_steps=1`,
-  `loss="square"` (a fresh Adam per step moves by lr times the gradient's sign), step_size 0.02 or 0.5; the rule of their
-  paper, L = ‖y − A x̂₀‖², is `loss="square"`, `lift="none"`. Their variant for ε-prediction that calls the network a second time
-  per step is not offered;
-- the default κ = 7.2 is PASEO's for ×4 and blur (1.8 for ×8, 57.6 for JPEG). The paper calls 0.45 the published default;
+  `loss="square"` (a fresh Adam per step moves by lr times the gradient's sign), step_size 0.02 or 0.5; the
+  rule of their paper, L = ‖y − A x̂₀‖², is `loss="square"`, `lift="none"`. Their variant for ε-prediction
+  that calls the network a second time per step is not offered;
+- the default κ = 7.2 is PASEO's for ×4 and blur (1.8 for ×8, 57.6 for JPEG). The paper calls 0.45 the
+published default;
   the released port holds 0.9.
 """
 
@@ -61,7 +63,13 @@ class FlowChef:
         x = first_state(points[0], problem, noise)
         for k, (t, s) in enumerate(pairwise(points)):
             x0, x1 = predict(prior, x, t)
-            z_d = descend(x0, lambda z: loss(problem.y - explain(problem, z)), self.optimiser, self.step_size, self.inner_steps)
+            z_d = descend(
+                x0,
+                lambda z: loss(problem.y - explain(problem, z)),
+                self.optimiser,
+                self.step_size,
+                self.inner_steps,
+            )
             x = (s.alpha + s.sigma) * (z_d + flow_time(s) * (x1 - x0))
             report(watch, k, self.steps - 1, s, x, z_d, "a smaller step_size")
         return x

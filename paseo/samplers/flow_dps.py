@@ -11,7 +11,8 @@ Departures:
 - norms per sample; VP priors by the flow view;
 - a degradation without adjoint (JPEG) is compared as it is, B = I;
 - `lift="pinv"` is A⁺ by conjugate gradients instead of a singular value decomposition;
-- the default κ = 10 is PASEO's for ×4, ×8 and blur (60 for JPEG). The paper calls 5 the published default; the released
+- the default κ = 10 is PASEO's for ×4, ×8 and blur (60 for JPEG). The paper calls 5 the published default;
+the released
   files hold 15 (10 for inpainting).
 """
 
@@ -57,7 +58,9 @@ class FlowDPS:
         x = first_state(points[0], problem, noise)
         for k, (t, s) in enumerate(pairwise(points)):
             x0, x1 = predict(prior, x, t)
-            z_d = descend(x0, lambda z: loss(problem.y - explain(problem, z)), "sgd", self.step_size, self.inner_steps)
+            z_d = descend(
+                x0, lambda z: loss(problem.y - explain(problem, z)), "sgd", self.step_size, self.inner_steps
+            )
             z_b = (1 - flow_time(t)) * x0 + flow_time(t) * z_d
             n = math.sqrt(flow_time(s)) * x1 + math.sqrt(1 - flow_time(s)) * noise.like(x)
             x = s.alpha * z_b + s.sigma * n

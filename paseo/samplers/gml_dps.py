@@ -2,10 +2,11 @@
 
     error = ω ‖y − A(x̂)‖ + γ ‖x̂₀ − E(x̂)‖,   x̂ = D(x̂₀)
 
-PSLD with its gluing replaced; no adjoint, so it runs on JPEG. The loop is in `paseo.samplers.dps`. Source: the equations of
-the PSLD paper (its released code has no GML-DPS).
+PSLD with its gluing replaced; no adjoint, so it runs on JPEG. The loop is in `paseo.samplers.dps`. Source:
+the equations of the PSLD paper (its released code has no GML-DPS).
 
-Departures: norms not squared and per sample, as for PSLD; E is the codec's mean; all n − 1 intervals walked (see LDPS).
+Departures: norms not squared and per sample, as for PSLD; E is the codec's mean; all n − 1 intervals walked
+(see LDPS).
 """
 
 from __future__ import annotations

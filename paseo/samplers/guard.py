@@ -20,7 +20,9 @@ from paseo.schedule import EtaRule, Point
 Trace = dict[str, list[Any]]
 
 
-def check_settings(sampler: Any, choices: Mapping[str, Any], conditions: Iterable[tuple[str, bool, str]]) -> None:
+def check_settings(
+    sampler: Any, choices: Mapping[str, Any], conditions: Iterable[tuple[str, bool, str]]
+) -> None:
     """`choices`: field → Literal of its words; `conditions`: (field, holds, what it should be)."""
     for name, allowed in choices.items():
         if getattr(sampler, name) not in get_args(allowed):
@@ -39,11 +41,19 @@ def check_problem(sampler: Sampler, problem: Problem, noise: Noise) -> None:
     """A measurement that can be used, and as many seeds as there are samples."""
     y_z = problem.y_z
     if not y_z.is_floating_point() or y_z.ndim < 2:
-        raise BadInput(f"The encoded measurement is {y_z.dtype} of shape {tuple(y_z.shape)}; expected a batch (B, …) of floats.")
+        raise BadInput(
+            f"The encoded measurement is {y_z.dtype} of shape {tuple(y_z.shape)}; expected a batch (B, …) "
+            "of floats."
+        )
     if not torch.isfinite(y_z).all():
-        raise BadInput("The encoded measurement holds NaN or infinite values. Check the input image and the codec.")
+        raise BadInput(
+            "The encoded measurement holds NaN or infinite values. Check the input image and the codec."
+        )
     if not problem.shape[0] == y_z.shape[0] == len(noise):
-        raise BadInput(f"{problem.shape[0]} latents, {y_z.shape[0]} measurements and {len(noise)} seeds do not go together; give one each.")
+        raise BadInput(
+            f"{problem.shape[0]} latents, {y_z.shape[0]} measurements and {len(noise)} seeds do not go "
+            "together; give one each."
+        )
     if reason := sampler.unsupported(problem):
         raise BadInput(reason)
 
@@ -52,7 +62,8 @@ def check_finite(x: Tensor, k: int, total: int, s: Point) -> None:
     """After step k (from 0) of `total`, which arrived at s."""
     if not torch.isfinite(x).all():
         raise NotFinite(
-            f"The latent became non-finite at step {k + 1} of {total} (t={s.t:.4g}). Try a smaller cg_budget or relaxation, or "
+            f"The latent became non-finite at step {k + 1} of {total} (t={s.t:.4g}). Try a smaller "
+            "cg_budget or relaxation, or "
             "more damping; if the prior itself returned it, run the prior in float32."
         )
 
@@ -61,7 +72,9 @@ def narrowest_prior(points: list[Point], rule: EtaRule) -> float:
     """η_z,min of a run; a bridge without width leaves nothing to infer."""
     narrowest = min(points[1:-1], key=lambda s: s.eta_z)
     if not narrowest.eta > 0:
-        raise BadInput(f"eta={rule!r} gives a bridge of width 0 at t={narrowest.t:.4g} on this schedule; use eta='ddpm'.")
+        raise BadInput(
+            f"eta={rule!r} gives a bridge of width 0 at t={narrowest.t:.4g} on this schedule; use eta='ddpm'."
+        )
     return narrowest.eta_z
 
 

@@ -1,4 +1,5 @@
-"""Linear measurement models y = A z + noise for DDS, DiffPIR and DDNM: products with A and Aᵀ, and the solves they need.
+"""Linear measurement models y = A z + noise for DDS, DiffPIR and DDNM: products with A and Aᵀ, and the solves
+they need.
 
 Where A comes from, in this order:
     1. a linear degradation behind the identity codec, with y the measurement itself;
@@ -27,19 +28,22 @@ class LinearModel:
     y: Tensor
     A: Map
     AT: Map
-    exact: Callable[[Tensor, float], Tensor] | None = None  # (b, ρ) ↦ (A Aᵀ + ρ I)⁻¹ b, where a closed form is known
+    # (b, ρ) ↦ (A Aᵀ + ρ I)⁻¹ b, where a closed form is known
+    exact: Callable[[Tensor, float], Tensor] | None = None
 
     def correct(self, z: Tensor, trust: float, ridge: float, budget: int, tolerance: float) -> Tensor:
         """argmin trust·‖y − A·‖² + ridge·‖· − z‖², by CG on (ridge·I + trust·AᵀA) from z.
 
-        With ridge 0 this is z + A⁺(y − A z): started in the range of Aᵀ, CG stays there and finds the least correction, also
-        where y holds what no z can explain (noise in a hole).
+        With ridge 0 this is z + A⁺(y − A z): started in the range of Aᵀ, CG stays there and finds the least
+        correction, also where y holds what no z can explain (noise in a hole).
         """
         b = trust * self.AT(self.y - self.A(z))
         return z + cg(lambda d: ridge * d + trust * self.AT(self.A(d)), b, budget, tolerance).v
 
     def closed_form(self, z: Tensor, rho: float) -> Tensor | None:
-        """The same minimiser at trust 1 and ridge ρ, as z + Aᵀ (A Aᵀ + ρ I)⁻¹ (y − A z), where the inverse is known."""
+        """The same minimiser at trust 1 and ridge ρ, as z + Aᵀ (A Aᵀ + ρ I)⁻¹ (y − A z), where the inverse is
+        known.
+        """
         return None if self.exact is None else z + self.AT(self.exact(self.y - self.A(z), rho))
 
 
@@ -49,25 +53,35 @@ def linear_model(problem: Problem) -> LinearModel:
     if is_identity(problem) and has_adjoint(problem):
         return _in_pixels(problem)
     if is_linear(H) and problem.observed is None:
-        return LinearModel(problem.y_z, H, H.adjoint, (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None)
+        return LinearModel(
+            problem.y_z, H, H.adjoint, (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None
+        )
     if problem.observed is None:
         raise Unsupported(needs_linear(problem) or "")
     mask = (problem.observed.to(problem.y_z) > 0.5).to(problem.y_z)
     if is_linear(H):  # hidden cells have no say
         return LinearModel(mask * problem.y_z, lambda z: mask * H(z), lambda r: H.adjoint(mask * r))
-    return LinearModel(mask * problem.y_z, lambda z: mask * z, lambda r: mask * r, lambda b, rho: b / (mask + rho))
+    return LinearModel(
+        mask * problem.y_z, lambda z: mask * z, lambda r: mask * r, lambda b, rho: b / (mask + rho)
+    )
 
 
 def _in_pixels(problem: Problem) -> LinearModel:
     A: Any = problem.degradation
     codec = codec_of(problem)
     scale = getattr(codec, "std", 1.0) ** 2  # D is a permutation times std, so Dᵀ = std² E
-    return LinearModel(problem.y, lambda z: A(codec.decode(z)), lambda r: scale * codec.encode(adjoint(problem, r)))
+    return LinearModel(
+        problem.y, lambda z: A(codec.decode(z)), lambda r: scale * codec.encode(adjoint(problem, r))
+    )
 
 
 def needs_linear(problem: Problem) -> str | None:
     """The reason why a method for linear measurements cannot run, or None."""
-    if is_linear(problem.operator) or (is_identity(problem) and has_adjoint(problem)) or problem.observed is not None:
+    if (
+        is_linear(problem.operator)
+        or (is_identity(problem) and has_adjoint(problem))
+        or problem.observed is not None
+    ):
         return None
     name = getattr(problem.degradation, "name", "this measurement")
     return (

@@ -1,8 +1,9 @@
 """How well a latent explains the measurement in pixels: y against A(D(z)), and its gradient in z.
 
-Losses take the residual r = y − A(D(z)) and return one number per sample. `lifted_norm` is ‖B r‖ for B = I, Aᵀ or A⁺:
-its gradient in r is BᵀB r / ‖B r‖, which is computed apart and enters as a constant, so that neither the adjoint nor the
-solve behind A⁺ is ever differentiated. JPEG shows the derivative of its differentiable twin.
+Losses take the residual r = y − A(D(z)) and return one number per sample. `lifted_norm` is ‖B r‖ for B = I,
+Aᵀ or A⁺: its gradient in r is BᵀB r / ‖B r‖, which is computed apart and enters as a constant, so that
+neither the adjoint nor the solve behind A⁺ is ever differentiated. JPEG shows the derivative of its
+differentiable twin.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from paseo.samplers.common import gradients, leaf, norms, per_sample
 
 Loss = Callable[[Tensor], Tensor]  # residual (B, …) → (B,)
 Lift = Literal["adjoint", "pinv", "none"]
-PINV_BUDGET, PINV_TOLERANCE = 50, 1e-5  # CG iterations on AᵀA and relative residual at which A⁺ is called solved
+PINV_BUDGET, PINV_TOLERANCE = (
+    50,
+    1e-5,
+)  # CG iterations on AᵀA and relative residual at which A⁺ is called solved
 
 
 def needs_pixels(problem: Problem) -> str | None:
@@ -53,7 +57,9 @@ def codec_of(problem: Problem) -> Codec:
 
 
 def degrade(problem: Problem, image: Tensor) -> Tensor:
-    """A(x̂). An image that is not finite gives NaN, which the sampler reports with its step, instead of the codec's error."""
+    """A(x̂). An image that is not finite gives NaN, which the sampler reports with its step, instead of the
+    codec's error.
+    """
     A: Any = problem.degradation
     if not torch.isfinite(image).all():
         return torch.full_like(problem.y, math.nan) * image.sum()

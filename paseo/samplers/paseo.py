@@ -6,9 +6,10 @@ Each reverse step is a Gaussian inference problem over the clean latent z:
     measurement  y_z = H(z) + ε,  ε ~ N(0, r² I)    H is the learned operator, linearised at the current estimate
     draw         z* = z_a + η_z² JᵀW v,   ((r²+λ) I + η_z² W J Jᵀ W) v = W (ỹ_z − H(z) − J (z_a − z))
 
-Adding each part's own noise to its mean before the solve turns the posterior mean into a posterior draw. A few
-conjugate-gradient iterations from zero are the method, not an approximation of it: they fit what the measurement shows
-clearly and leave the rest to the prior. The denoiser is never differentiated; only the small network H is.
+Adding each part's own noise to its mean before the solve turns the posterior mean into a posterior draw. A
+few conjugate-gradient iterations from zero are the method, not an approximation of it: they fit what the
+measurement shows clearly and leave the rest to the prior. The denoiser is never differentiated; only the
+small network H is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
 from paseo.samplers.defect import defect, looks
-from paseo.samplers.guard import Trace, check_finite, check_problem, check_settings, narrowest_prior, record, whole
+from paseo.samplers.guard import (
+    Trace,
+    check_finite,
+    check_problem,
+    check_settings,
+    narrowest_prior,
+    record,
+    whole,
+)
 from paseo.samplers.misfit import needs_pixels
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
 from paseo.schedule import EtaRule, grid, warped
@@ -40,21 +49,27 @@ CHOICES = {"anchor": Anchor, "weight": Weight, "start": Start, "expand": Expand,
 
 @dataclass(frozen=True)
 class PASEO:
-    """The sampler of the paper; `anchor="fresh"` is PASEO†. Variations are values: `replace(sampler, relaxation=0.1)`."""
+    """The sampler of the paper; `anchor="fresh"` is PASEO†. Variations are values: `replace(sampler,
+    relaxation=0.1)`.
+    """
 
     steps: int = 28  # time points K+1; NFE = 2·steps − 3
     inner_steps: int = 1  # P, linearisations and corrections per step
-    cg_budget: int | None = 2  # C, CG iterations per correction; None asks a linear operator for its exact solve
+    # C, CG iterations per correction; None asks a linear operator for its exact solve
+    cg_budget: int | None = 2
     relaxation: float = 1.0  # ρ, fraction of each correction that is taken
     damping: float = 0.0  # λ, added to r² in the solve
     operator_noise: float = 0.02  # r, std of the latent measurement model
     anchor: Anchor = "arc"  # z_a, where a correction starts from
     weight: Weight = "ones"  # W, how far each entry of the measurement is believed
     start: Start = "proxy"  # z⁰, the first expansion point: the proxy's clean latent or μ_z
-    expand: Expand = "estimate"  # where H is linearised: at z as in the paper, or at a z_a that lies beside it, which saves a JVP
+    # where H is linearised: at z as in the paper, or at a z_a that lies beside it, which saves a JVP
+    expand: Expand = "estimate"
     eta: EtaRule = "ddpm"  # η_k, the width of the bridge
-    shift: float | None = None  # k of a flow grid, on any prior (SD3.5's own is 3); None walks the prior's grid
-    recheck: int = 0  # beyond the paper: every so many steps H is set right by its error at z (defect.py); 0 never looks
+    # k of a flow grid, on any prior (SD3.5's own is 3); None walks the prior's grid
+    shift: float | None = None
+    # beyond the paper: every so many steps H is set right by its error at z (defect.py); 0 never looks
+    recheck: int = 0
     perturb_prior: bool = True  # ξ_z
     perturb_measurement: bool = True  # ξ_y
     cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
@@ -65,13 +80,25 @@ class PASEO:
     def _conditions(self) -> Iterator[tuple[str, bool, str]]:
         yield "steps", whole(self.steps, 3), "a run needs at least 3 time points (the paper uses 28)"
         yield "inner_steps", whole(self.inner_steps, 1), "P counts corrections per step and starts at 1"
-        yield "cg_budget", self.cg_budget is None or whole(self.cg_budget, 1), "C counts CG iterations and starts at 1"
+        yield (
+            "cg_budget",
+            self.cg_budget is None or whole(self.cg_budget, 1),
+            "C counts CG iterations and starts at 1",
+        )
         yield "relaxation", 0 < self.relaxation <= 1, "ρ lies in (0, 1]"
         yield "damping", 0 <= self.damping < inf, "λ is finite and not negative"
         yield "operator_noise", 0 <= self.operator_noise < inf, "r is a standard deviation"
         yield "operator_noise", self.trust > 0, "r = 0 with λ = 0 leaves the solve singular; give one of them"
-        yield "shift", self.shift is None or 0 < self.shift < inf, "the shift is positive, or None for the prior's grid"
-        yield "recheck", whole(self.recheck, 0), "it counts the steps between two looks at the operator's error; 0 never looks"
+        yield (
+            "shift",
+            self.shift is None or 0 < self.shift < inf,
+            "the shift is positive, or None for the prior's grid",
+        )
+        yield (
+            "recheck",
+            whole(self.recheck, 0),
+            "it counts the steps between two looks at the operator's error; 0 never looks",
+        )
         yield "cg_tolerance", self.cg_tolerance >= 0, "the relative tolerance is not negative"
 
     @property
@@ -100,11 +127,15 @@ class PASEO:
     @torch.no_grad()
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         check_problem(self, problem, noise)
-        y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z never meets half precision
+        y_z = problem.y_z.to(
+            torch.promote_types(problem.y_z.dtype, torch.float32)
+        )  # η_z never meets half precision
         points = grid(warped(prior.schedule, self.shift), self.steps, self.eta)
         eta_z_min = narrowest_prior(points, self.eta)
         W = constant_weight(self.weight, replace(problem, y_z=y_z), noise)
-        r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)  # std of ξ_y, drawn in any case
+        r_y = (
+            self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
+        )  # std of ξ_y, drawn in any case
         p_z = float(self.perturb_prior)
         d: Tensor | float = 0.0  # the operator's error, as far as it was looked at
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
@@ -143,12 +174,17 @@ class PASEO:
         noise: Noise,
         trace: Trace | None = None,
     ) -> Tensor:
-        """z*, one perturbed solve linearised at z (or z_a) and taken from the anchor z_a; W = None estimates the weights there."""
-        at_anchor = self.expand == "anchor" and self.anchor in NEAR  # beyond the paper: J (z_a − z) vanishes, and H(z_a) is exact
+        """z*, one perturbed solve linearised at z (or z_a) and taken from the anchor z_a; W = None estimates
+        the weights there.
+        """
+        at_anchor = (
+            self.expand == "anchor" and self.anchor in NEAR
+        )  # beyond the paper: J (z_a − z) vanishes, and H(z_a) is exact
         h, J, JT = linearize(H, z_a if at_anchor else z)  # 16, 17
         if h.shape != y_tilde.shape:
             raise BadInput(
-                f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded measurement is "
+                f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded "
+                "measurement is "
                 f"{tuple(y_tilde.shape)}. Is it an operator of another model or task?"
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
@@ -164,4 +200,6 @@ class PASEO:
         if self.cg_budget is None:
             return exact_gain(H.solve, J, JT, b, eta2=eta_z**2, trust=self.trust, report=report)
         budget, tolerance = self.cg_budget, self.cg_tolerance
-        return gain_cg(J, JT, W, b, eta2=eta_z**2, trust=self.trust, budget=budget, tolerance=tolerance, report=report)
+        return gain_cg(
+            J, JT, W, b, eta2=eta_z**2, trust=self.trust, budget=budget, tolerance=tolerance, report=report
+        )

@@ -1,4 +1,5 @@
-"""PnP-Flow: forward–backward splitting with the flow denoiser (Martin et al., 2025). For each level, from noise to clean:
+"""PnP-Flow: forward–backward splitting with the flow denoiser (Martin et al., 2025). For each level, from
+noise to clean:
 
     z ← z − γ ∇ ‖A(D(z)) − y‖²/(2σ_y²),   γ = lr · σ_y² · w(τ)           σ_y cancels: z ← z − lr w J_DᵀAᵀ(A(D(z)) − y)
     z ← mean of S estimates x̂₀(α z + σ ξ)
@@ -7,11 +8,14 @@ The denoiser is not differentiated. Source: annegnx/PnP-Flow and its SD3.5 port 
 
 Departures:
 - autograd through A∘D in latent space (the official code is in pixels with an exact adjoint);
-- S = 1 by default: the port overwrites its five samples by the batch size, which is why PASEO's paper counts one call per
+- S = 1 by default: the port overwrites its five samples by the batch size, which is why PASEO's paper counts
+one call per
   level. The published S is 5;
 - the levels are the noisy points of the grid; the port also spends a call at σ = 0;
-- z starts at the encoded measurement (the port); the official code starts at Aᵀ1, which the first level forgets;
-- the default lr 0.1 with constant w is the port's and PASEO's for blur (1.5 for ×4, 9.88 for ×8, 0.4 for JPEG).
+- z starts at the encoded measurement (the port); the official code starts at Aᵀ1, which the first level
+forgets;
+- the default lr 0.1 with constant w is the port's and PASEO's for blur (1.5 for ×4, 9.88 for ×8, 0.4 for
+JPEG).
   w = τ^a with the official exponents is `weighting="power"`.
 """
 

@@ -5,14 +5,16 @@
 The loop is in `paseo.samplers.dps`. Source: LituRout/PSLD and its SD3.5 port released with DING.
 
 Departures:
-- Aᵀ is the exact adjoint, as in PASEO's paper; `adjoint="nearest"` repeats the released one (nearest up-sampling for
+- Aᵀ is the exact adjoint, as in PASEO's paper; `adjoint="nearest"` repeats the released one (nearest
+up-sampling for
   super-resolution, the identity for blur and masks), which is not an adjoint;
 - E is the codec's mean, where the released code draws from the encoder's posterior;
-- the fresh noise that the released code adds to A(x̂) is `redraw_noise`; its paste of the clean image into the visible
+- the fresh noise that the released code adds to A(x̂) is `redraw_noise`; its paste of the clean image into
+the visible
   region of inpainting results reads the ground truth and is not offered;
 - norms per sample; all n − 1 intervals walked (see LDPS);
-- PASEO's paper tuned ω and γ per task and prints neither; the default keeps its ω = 10 and the official ratio γ = ω/10.
-JPEG has no adjoint, so PSLD cannot run on it.
+- PASEO's paper tuned ω and γ per task and prints neither; the default keeps its ω = 10 and the official ratio
+γ = ω/10. JPEG has no adjoint, so PSLD cannot run on it.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class PSLD(LatentDPS):
 
 
 class Unseen(torch.autograd.Function):
-    """v ↦ (I − AᵀA) v. The map is its own transpose, so its gradient is itself: the adjoint needs no graph of its own."""
+    """v ↦ (I − AᵀA) v. The map is its own transpose, so its gradient is itself: the adjoint needs no graph of
+    its own.
+    """
 
     @staticmethod
     def forward(ctx: Any, v: Tensor, apply: Any) -> Tensor:

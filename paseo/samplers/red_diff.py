@@ -3,14 +3,17 @@
     z = μ + s ξ₀,   x_t = α z + σ ε,   ε̂ = x̂₁(x_t)  without gradient
     loss = v · ½ mean (y − A(D(z)))² + λ w(t) · mean( sg[ε̂ − ε] · z )            one Adam step on μ per level, high to low
 
-so that the prior's gradient in μ is λ w (ε̂ − ε)/numel. Source: NVlabs/RED-diff and its SD3.5 port released with DING.
+so that the prior's gradient in μ is λ w (ε̂ − ε)/numel. Source: NVlabs/RED-diff and its SD3.5 port released
+with DING.
 
 Departures:
 - means are per sample, so batches are allowed;
 - μ starts at the encoded measurement (the port; the official code starts at A⁺y in pixels);
-- w = σ/α is capped at `weight_cap`, by default the weight of the port's own first level (σ = 0.9997): on a flow grid that
+- w = σ/α is capped at `weight_cap`, by default the weight of the port's own first level (σ = 0.9997): on a
+flow grid that
   starts at t = 1 it would be infinite;
-- s = 0.001 is the port's; the official code has 0. The official learning rate is 0.1, the port's 0.1 (0.2 for inpainting,
+- s = 0.001 is the port's; the official code has 0. The official learning rate is 0.1, the port's 0.1 (0.2 for
+inpainting,
   with constant weight); PASEO's paper tuned 1.6 (×4, ×8: the default), 3.2 (blur) and 0.8 (JPEG).
 """
 

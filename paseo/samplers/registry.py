@@ -1,4 +1,6 @@
-"""The methods by name: what each is, needs, differentiates and costs. A new method is its file, one entry here and one row in the docs."""
+"""The methods by name: what each is, needs, differentiates and costs. A new method is its file, one entry
+here and one row in the docs.
+"""
 
 from __future__ import annotations
 
@@ -252,10 +254,18 @@ def describe(problems: Mapping[str, Problem] | None = None) -> list[dict[str, An
     for m in METHODS.values():
         row: dict[str, Any] = {
             **{"name": m.name, "title": m.title, "paper": m.paper, "source": m.source, "needs": m.needs},
-            **{"differentiates": m.differentiates, "nfe": m.nfe, "default_nfe": m.default.nfe, "tune": list(m.tune), "cannot": m.cannot},
+            **{
+                "differentiates": m.differentiates,
+                "nfe": m.nfe,
+                "default_nfe": m.default.nfe,
+                "tune": list(m.tune),
+                "cannot": m.cannot,
+            },
             "fields": {f.name: getattr(m.default, f.name) for f in fields(m.cls)},
         }
         if problems is not None:
-            row["unsupported"] = {task: m.default.unsupported(problem) or "" for task, problem in problems.items()}
+            row["unsupported"] = {
+                task: m.default.unsupported(problem) or "" for task, problem in problems.items()
+            }
         rows.append(row)
     return rows

@@ -2,21 +2,28 @@
 
 Every step, t → s:   x ← DDIM(x; η = 0) − guidance · α_t² · ∇_x ½‖y − A(D(x̂₀))‖²
 Every `every`-th step of the last two thirds:
-    z' = argmin ‖y − A(·)‖² from x̂₀, in pixels (middle third, then encoded) or in the latent (last third), by AdamW
+    z' = argmin ‖y − A(·)‖² from x̂₀, in pixels (middle third, then encoded) or in the latent (last third), by
+    AdamW
     x ← (γ α z' + σ² x) / (γ + σ²) + √(γ σ² / (γ + σ²)) ξ,    γ = 40 · η_DDPM²                 N(α z', σ²) × N(x, γ)
 
-Source: soominkwon/resample and its SD3.5 port released with DING, which PASEO's paper used and whose settings are the default.
+Source: soominkwon/resample and its SD3.5 port released with DING, which PASEO's paper used and whose settings
+are the default.
 
 Departures:
-- port: it walks n − 1 intervals and spends an n-th call at σ = 0; here n calls walk n intervals. The resample of the last
+- port: it walks n − 1 intervals and spends an n-th call at σ = 0; here n calls walk n intervals. The resample
+of the last
   interval, which would leave noise in the result, is skipped;
-- the port resamples at the level it comes from (`resample_level="from"`), the paper and the official code at the level it
+- the port resamples at the level it comes from (`resample_level="from"`), the paper and the official code at
+the level it
   arrives at (`"to"`);
-- official: no gradient through the denoiser (`differentiate=False`), an unsquared norm (`loss="norm"`, guidance 0.5),
-  five more DDIM steps for a better estimate before each optimisation (`time_travel=5`, five more calls), a last optimisation
-  of the result (`final_optimisation=True`), every=10, up to 2000 and 500 iterations with `patience=200`, 500 steps;
+- official: no gradient through the denoiser (`differentiate=False`), an unsquared norm (`loss="norm"`,
+guidance 0.5),
+  five more DDIM steps for a better estimate before each optimisation (`time_travel=5`, five more calls), a
+  last optimisation of the result (`final_optimisation=True`), every=10, up to 2000 and 500 iterations with
+  `patience=200`, 500 steps;
 - the official estimate (x − σ² ε̂)/α in place of Tweedie's (x − σ ε̂)/α is an error and is not offered;
-- losses and stopping are per sample. The port's sums and the official means are the same to AdamW; `tolerance` bounds the
+- losses and stopping are per sample. The port's sums and the official means are the same to AdamW;
+`tolerance` bounds the
   mean squared error (official 1e-6; the port's bound is never reached).
 """
 
@@ -32,7 +39,16 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, gradients, leaf, norms, not_negative, report
+from paseo.samplers.common import (
+    begin,
+    check_fields,
+    first_state,
+    gradients,
+    leaf,
+    norms,
+    not_negative,
+    report,
+)
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import codec_of, degrade, explain, half_square, needs_pixels, square
 from paseo.samplers.state import bridge, predict, through, walk
@@ -56,12 +72,22 @@ class ReSample:
     patience: int | None = None  # iterations without progress after which a latent optimisation stops
     time_travel: int = 0
     final_optimisation: bool = False
-    checkpoint: bool = False  # recompute denoiser and decoder in the backward pass: less memory, twice the calls
+    # recompute denoiser and decoder in the backward pass: less memory, twice the calls
+    checkpoint: bool = False
 
     def __post_init__(self) -> None:
         check_fields(
             self,
-            *not_negative(self, "guidance", "max_iterations", "lr_pixel", "lr_latent", "weight_decay", "tolerance", "time_travel"),
+            *not_negative(
+                self,
+                "guidance",
+                "max_iterations",
+                "lr_pixel",
+                "lr_latent",
+                "weight_decay",
+                "tolerance",
+                "time_travel",
+            ),
             ("every", self.every >= 1, "it counts steps"),
             ("resample_scale", self.resample_scale > 0, "it scales a variance"),
             ("patience", self.patience is None or self.patience >= 1, "it counts iterations, or None"),
@@ -102,8 +128,12 @@ class ReSample:
             report(watch, k, self.steps, s, x, x0, "a smaller guidance or lr_latent")
         return self.optimise(problem, x, "latent") if self.final_optimisation else x
 
-    def predict(self, prior: Prior, problem: Problem, x: Tensor, t: Point) -> tuple[Tensor, Tensor, Tensor | float]:
-        """x̂₀, x̂₁ and the gradient of the misfit in x (through the affine map 1/α alone if the denoiser is left out)."""
+    def predict(
+        self, prior: Prior, problem: Problem, x: Tensor, t: Point
+    ) -> tuple[Tensor, Tensor, Tensor | float]:
+        """x̂₀, x̂₁ and the gradient of the misfit in x (through the affine map 1/α alone if the denoiser is
+        left out).
+        """
         if self.guidance == 0:
             return *predict(prior, x, t), 0.0
         loss = half_square if self.loss == "square" else norms
@@ -118,7 +148,9 @@ class ReSample:
                 seed = x0 = leaf(x0)
             value = loss(problem.y - through(lambda z: explain(problem, z), x0, self.checkpoint))
             (g,) = torch.autograd.grad(value.sum(), seed)
-        if not self.differentiate:  # x̂₀ = (x − σ ε̂)/α with ε̂ held; without signal there is nothing to divide by
+        if (
+            not self.differentiate
+        ):  # x̂₀ = (x − σ ε̂)/α with ε̂ held; without signal there is nothing to divide by
             g = g / t.alpha if t.alpha > 0 else torch.zeros_like(g)
         return x0.detach(), x1.detach(), g
 

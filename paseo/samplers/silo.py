@@ -4,15 +4,17 @@
     g   = ∇_{x_t} ‖y_z − H(x̂₀)‖₂                    through H and the denoiser; the norm is not squared
     x_s ← x_s − scale · clamp(g, −1, 1)              entrywise
 
-Source: the paper and its released solver (ronraphaeli/SILO); on flow priors the extension used in PASEO's SD3.5 tables, a
-bridge of DDPM width on the flow grid warped by `shift`, with the same guidance. Defaults: PASEO's ×4 and ×8 settings there.
+Source: the paper and its released solver (ronraphaeli/SILO); on flow priors the extension used in PASEO's
+SD3.5 tables, a bridge of DDPM width on the flow grid warped by `shift`, with the same guidance. Defaults:
+PASEO's ×4 and ×8 settings there.
 
 Departures:
 - the norm is per sample, so batches are allowed (the released code takes one image);
 - H is the operator network that PASEO uses, not the readout head that reads U-Net features;
 - the last step lands on the clean level, where the released scheduler stops at σ ≈ 0.03;
 - guidance of the classifier-free kind belongs to the prior, so its `cfg_fix` switch has no counterpart.
-The released defaults are scale 0.5 (1 for inpainting), 999 steps, shift None, and `clamp_measurement` 4 for ×4, ×8 and blur.
+The released defaults are scale 0.5 (1 for inpainting), 999 steps, shift None, and `clamp_measurement` 4 for
+×4, ×8 and blur.
 """
 
 from __future__ import annotations
@@ -25,7 +27,17 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, gradients, leaf, norms, not_negative, report, share
+from paseo.samplers.common import (
+    begin,
+    check_fields,
+    first_state,
+    gradients,
+    leaf,
+    norms,
+    not_negative,
+    report,
+    share,
+)
 from paseo.samplers.state import bridge, predict, through, walk
 
 
@@ -44,7 +56,11 @@ class SILO:
             self,
             *not_negative(self, "scale"),
             *share(self, "eta"),
-            ("shift", self.shift is None or self.shift > 0, "the shift is positive, or None for the prior's grid"),
+            (
+                "shift",
+                self.shift is None or self.shift > 0,
+                "the shift is positive, or None for the prior's grid",
+            ),
             least_steps=2,
         )
 
@@ -59,7 +75,11 @@ class SILO:
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         begin(self, problem, noise)
         points = walk(prior.schedule, self.steps + 1, eta=self.eta, shift=self.shift)
-        y_z = problem.y_z if self.clamp_measurement is None else problem.y_z.clamp(-self.clamp_measurement, self.clamp_measurement)
+        y_z = (
+            problem.y_z
+            if self.clamp_measurement is None
+            else problem.y_z.clamp(-self.clamp_measurement, self.clamp_measurement)
+        )
         x = first_state(points[0], problem, noise)
         for k, (t, s) in enumerate(pairwise(points)):
             with gradients():

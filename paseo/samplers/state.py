@@ -1,11 +1,13 @@
 """The diffusion state x = α z + σ ε and its three scalings, as arithmetic on one `Point`.
 
-A prior returns x̂₀ = E[z | x]; the noise estimate is x̂₁ = (x − α x̂₀)/σ. Both are the same in every scaling of the state:
+A prior returns x̂₀ = E[z | x]; the noise estimate is x̂₁ = (x − α x̂₀)/σ. Both are the same in every scaling
+of the state:
 
     flow  x/(α+σ), time τ = σ/(α+σ)        VP  x/√(α²+σ²)        VE  x/α, level ς = σ/α
 
 A method written for flows therefore runs on a VP prior by reading τ from the level and returning
-x' = α' ẑ + σ' ε̂', which is (α'+σ') times its flow state; one written for VE reads ς. No state is ever converted.
+x' = α' ẑ + σ' ε̂', which is (α'+σ') times its flow state; one written for VE reads ς. No state is ever
+converted.
 """
 
 from __future__ import annotations
@@ -47,5 +49,7 @@ def flow_time(p: Point) -> float:
 
 
 def walk(schedule: Schedule, steps: int, *, eta: float = 1.0, shift: float | None = None) -> list[Point]:
-    """`steps` points from noise to clean, whose η is `eta` times the DDPM bridge's; `shift` replaces the native grid."""
+    """`steps` points from noise to clean, whose η is `eta` times the DDPM bridge's; `shift` replaces the
+    native grid.
+    """
     return [replace(p, eta=eta * p.eta) for p in grid(warped(schedule, shift), steps, "ddpm")]

@@ -18,7 +18,12 @@ from paseo.schedule import grid
 
 @torch.no_grad()
 def unconditional(
-    prior: Prior, shape: tuple[int, ...], noise: Noise, steps: int = 50, watch: Watch = ignore, device: torch.device | str = "cpu"
+    prior: Prior,
+    shape: tuple[int, ...],
+    noise: Noise,
+    steps: int = 50,
+    watch: Watch = ignore,
+    device: torch.device | str = "cpu",
 ) -> Tensor:
     """Clean latents (B, …) from steps − 1 denoiser calls, one seed per sample."""
     points = grid(prior.schedule, steps, "ddpm")

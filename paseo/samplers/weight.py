@@ -1,10 +1,12 @@
 """Likelihood weights W = diag(w): how far each entry of the measurement is believed.
 
-`soft` and `fixed` read w_i ∝ ‖J_i‖, the norm of the operator's i-th row, from Hutchinson probes: E[(J u)_i²] = (J Jᵀ)_ii
-for random signs u. An entry that no latent can move (the hole of an inpainting mask) then has no say.
+`soft` and `fixed` read w_i ∝ ‖J_i‖, the norm of the operator's i-th row, from Hutchinson probes: E[(J u)_i²]
+= (J Jᵀ)_ii for random signs u. An entry that no latent can move (the hole of an inpainting mask) then has no
+say.
 
-`residual` goes beyond the paper: the noise r_i of entry i is proportional to the error the operator made there on held-out
-images, w_i = r/r_i. Entries it predicts well (on JPEG: the smooth part) then count for more than those it cannot know.
+`residual` goes beyond the paper: the noise r_i of entry i is proportional to the error the operator made
+there on held-out images, w_i = r/r_i. Entries it predicts well (on JPEG: the smooth part) then count for more
+than those it cannot know.
 """
 
 from __future__ import annotations
@@ -41,12 +43,18 @@ def constant_weight(kind: Weight, problem: Problem, noise: Noise) -> Tensor | No
         return torch.ones((), dtype=problem.y_z.dtype, device=problem.y_z.device)
     if kind == "mask":
         if problem.observed is None:
-            raise BadInput("weight='mask' needs problem.observed, the latent cells that are seen. Use weight='soft' to do without a mask.")
+            raise BadInput(
+                "weight='mask' needs problem.observed, the latent cells that are seen. Use weight='soft' "
+                "to do without a mask."
+            )
         return _fitting(problem.observed.to(problem.y_z), problem.y_z)
     if kind == "residual":
         error = residual(problem)
         if error is None:
-            raise BadInput("weight='residual' needs an operator that knows its errors per channel. Use weight='ones', or train it again.")
+            raise BadInput(
+                "weight='residual' needs an operator that knows its errors per channel. Use weight='ones', "
+                "or train it again."
+            )
         return error.square().mean().sqrt() / error
     w = sensitivity(linearize(problem.operator, problem.y_z).J, problem.y_z, noise)
     return erode(w * (w >= THRESHOLD))
@@ -70,7 +78,8 @@ def _fitting(w: Tensor, y_z: Tensor) -> Tensor:
         fits = False
     if not fits or not (torch.isfinite(w) & (w >= 0)).all():
         raise BadInput(
-            f"The weights {tuple(w.shape)} do not fit a measurement {tuple(y_z.shape)}: expected a shape that broadcasts to it "
+            f"The weights {tuple(w.shape)} do not fit a measurement {tuple(y_z.shape)}: expected a shape "
+            "that broadcasts to it "
             "and finite entries from 0 (hidden) on."
         )
     return w

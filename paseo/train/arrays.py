@@ -1,8 +1,9 @@
 """One large array in one safetensors file, written as a stream and read through a memory map.
 
-A safetensors file is eight bytes of header length, a JSON header and the raw data. The header is padded with spaces to
-a fixed size and filled in last, when the number of rows is known, so that a set larger than the memory can be written
-row by row; any safetensors reader opens the result. Files appear under their name only when complete.
+A safetensors file is eight bytes of header length, a JSON header and the raw data. The header is padded with
+spaces to a fixed size and filled in last, when the number of rows is known, so that a set larger than the
+memory can be written row by row; any safetensors reader opens the result. Files appear under their name only
+when complete.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class ArrayWriter:
     def __enter__(self) -> ArrayWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self._publish()
         else:
@@ -71,7 +74,9 @@ class ArrayWriter:
 
 
 def _clear(path: Path) -> None:
-    """Remove what writers of this file left behind that were killed; a living one touches its file all the time."""
+    """Remove what writers of this file left behind that were killed; a living one touches its file all the
+    time.
+    """
     for left in path.parent.glob(f"{path.name}.*.tmp"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > _ABANDONED:
@@ -89,9 +94,13 @@ def open_array(path: Path) -> np.ndarray:
         dtype, shape = _DTYPES[entry["dtype"]], tuple(int(n) for n in entry["shape"])
         expected = 8 + length + math.prod(shape) * dtype.itemsize
     except (ValueError, KeyError, TypeError, UnicodeDecodeError, AttributeError) as error:
-        raise BadInput(f"{path} is not an array file of this program ({error!r}). Delete it: it will be made again.") from error
+        raise BadInput(
+            f"{path} is not an array file of this program ({error!r}). Delete it: it will be made again."
+        ) from error
     if path.stat().st_size != expected:
-        raise BadInput(f"{path} has {path.stat().st_size} bytes instead of {expected}. Delete it: it will be made again.")
+        raise BadInput(
+            f"{path} has {path.stat().st_size} bytes instead of {expected}. Delete it: it will be made again."
+        )
     if 0 in shape:
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype, "r", offset=8 + length, shape=shape)

@@ -1,10 +1,11 @@
-"""How the embedded codec is trained: reconstruction that a person and LPIPS find alike, from latents that forgive noise.
+"""How the embedded codec is trained: reconstruction that a person and LPIPS find alike, from latents that
+forgive noise.
 
     L = |D(z + κ·std(z)·n) − x|₁ + a |∇D(…) − ∇x|₁ + b LPIPS(D(…), x) + c (mean(z)² + (std(z) − 1)²),     z = E(x)
 
-The noise κ makes the decoder smooth at the scale of a prior's errors; the last term only keeps the latents near unit
-scale. After training, the statistics of the training latents are stored with the weights, so that latents are
-zero-mean and unit-variance per channel.
+The noise κ makes the decoder smooth at the scale of a prior's errors; the last term only keeps the latents
+near unit scale. After training, the statistics of the training latents are stored with the weights, so that
+latents are zero-mean and unit-variance per channel.
 """
 
 # ruff: noqa: RUF009 (option() makes dataclass fields)
@@ -40,9 +41,13 @@ class CodecTraining(LoopConfig):
     size: int = option(128, "Side of the images in pixels.")
     crop: int | None = option(None, "Train on random crops of this side; whole images unless given.")
     channels: int = option(16, "Latent channels.")
-    start: str | None = option(None, "Codec whose weights are the starting point: an embedded model or a folder.")
+    start: str | None = option(
+        None, "Codec whose weights are the starting point: an embedded model or a folder."
+    )
     name: str | None = option(None, "Name of the latent space; the name of OUT unless given.")
-    split: Rule = option("auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto.")
+    split: Rule = option(
+        "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
+    )
     gradient_weight: float = option(0.2, "Weight a of the ℓ1 difference of image gradients.")
     lpips_weight: float = option(0.3, "Weight b of LPIPS (AlexNet).")
     scale_weight: float = option(1e-3, "Weight c of the pull of latents towards zero mean and unit variance.")
@@ -92,9 +97,13 @@ class CodecRecipe:
         self.lpips: LPIPS | None = load_lpips("alex").to(device) if config.lpips_weight else None
 
     def loss(self, net: nn.Module, index: Tensor, rng: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        x = mirrored(self.images.batch(self.train[index.numpy()]), torch.rand(len(index), generator=rng) < 0.5)
+        x = mirrored(
+            self.images.batch(self.train[index.numpy()]), torch.rand(len(index), generator=rng) < 0.5
+        )
         x = _cropped(x, self.config.crop, rng).to(self.device, memory_format=torch.channels_last)
-        noise = torch.randn(len(x), self.config.channels, x.shape[2] // FACTOR, x.shape[3] // FACTOR, generator=rng)
+        noise = torch.randn(
+            len(x), self.config.channels, x.shape[2] // FACTOR, x.shape[3] // FACTOR, generator=rng
+        )
         z, r = net(x, noise.to(self.device))
         c = self.config
         l1 = (r - x).abs().mean()
@@ -143,10 +152,16 @@ def _initial(config: CodecTraining) -> AutoencoderNet:
     if config.start is None:
         return AutoencoderNet(config.channels)
     if codec_folder(config.start) is None:
-        raise BadInput(f"start is {config.start!r}, expected an embedded model or a folder with codec.safetensors and config.json.")
+        raise BadInput(
+            f"start is {config.start!r}, expected an embedded model or a folder with codec.safetensors and "
+            "config.json."
+        )
     net: Any = getattr(load_codec(config.start), "net", None)
     if net.config["channels"] != config.channels:
-        raise BadInput(f"{config.start} has {net.config['channels']} channels, expected {config.channels}. Set channels to match.")
+        raise BadInput(
+            f"{config.start} has {net.config['channels']} channels, expected {config.channels}. Set "
+            "channels to match."
+        )
     return net.requires_grad_(True)
 
 
@@ -167,7 +182,9 @@ def _export(outcome: Outcome, recipe: CodecRecipe, config: CodecTraining) -> Non
         "settings": config.public(),
     }
     base = {"name": name, "latent_space": name, "size": config.size}
-    write_model_config(folder, base, "codec", dict(wrapped.net.config), summary, {"codec.safetensors": digest})
+    write_model_config(
+        folder, base, "codec", dict(wrapped.net.config), summary, {"codec.safetensors": digest}
+    )
 
 
 def _cropped(x: Tensor, side: int | None, rng: torch.Generator) -> Tensor:

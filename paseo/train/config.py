@@ -27,7 +27,9 @@ def option(default: Any, help: str) -> Any:
 
 
 def budget(default: Any, help: str) -> Any:
-    """An option that may change between the sittings of one run: it does not alter what a given step computes."""
+    """An option that may change between the sittings of one run: it does not alter what a given step
+    computes.
+    """
     return field(default=default, metadata={"help": help, "free": True})
 
 
@@ -36,8 +38,12 @@ class LoopConfig:
     """Budget, optimiser, bookkeeping."""
 
     out: Path = option(..., "Folder of the run: checkpoint, log, plot and the exported weights.")
-    steps: int | None = budget(None, "Optimiser steps in all, over which the cosine falls; 20000 if no budget is given.")
-    minutes: float | None = budget(None, "Time budget over all sittings; with both, the run ends at whichever is used up first.")
+    steps: int | None = budget(
+        None, "Optimiser steps in all, over which the cosine falls; 20000 if no budget is given."
+    )
+    minutes: float | None = budget(
+        None, "Time budget over all sittings; with both, the run ends at whichever is used up first."
+    )
     batch_size: int = option(16, "Samples per step, over all processes together.")
     lr: float = option(1e-3, "Peak learning rate.")
     schedule: Literal["cosine", "constant"] = option("cosine", "Learning rate after the warm-up.")
@@ -46,9 +52,13 @@ class LoopConfig:
     weight_decay: float = option(0.0, "Decoupled weight decay (AdamW).")
     beta2: float = option(0.999, "Adam's second-moment decay.")
     clip: float | None = option(1.0, "Largest gradient norm; none to leave gradients as they are.")
-    ema: float = option(0.999, "Decay of the averaged weights that are validated and exported; 0 for the raw weights.")
+    ema: float = option(
+        0.999, "Decay of the averaged weights that are validated and exported; 0 for the raw weights."
+    )
     seed: int = option(0, "Decides the initial weights, the order of the data and all noise.")
-    precision: Precision = option("auto", "bf16 autocast, fp32, or auto: bf16 where the hardware multiplies it.")
+    precision: Precision = option(
+        "auto", "bf16 autocast, fp32, or auto: bf16 where the hardware multiplies it."
+    )
     device: Literal["auto", "cpu"] = option("auto", "auto takes an accelerator if there is one.")
     log_every: int = option(50, "Steps between two lines of the log.")
     validate_every: int = option(500, "Steps between two validations.")
@@ -65,11 +75,21 @@ class LoopConfig:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise BadInput(f"{name} is {value}, expected a number above 0.")
-        for name, low, high in (("ema", 0, 1), ("beta2", 0, 1), ("final_lr", 0, 1.0000001), ("weight_decay", 0, 10), ("warmup", 0, 1e9)):
+        for name, low, high in (
+            ("ema", 0, 1),
+            ("beta2", 0, 1),
+            ("final_lr", 0, 1.0000001),
+            ("weight_decay", 0, 10),
+            ("warmup", 0, 1e9),
+        ):
             value = getattr(self, name)
             if not low <= value < high:
                 raise BadInput(f"{name} is {value}, expected {low} ≤ {name} < {high:g}.")
-        for name, choices in (("schedule", ("cosine", "constant")), ("precision", ("auto", "bf16", "fp32")), ("device", ("auto", "cpu"))):
+        for name, choices in (
+            ("schedule", ("cosine", "constant")),
+            ("precision", ("auto", "bf16", "fp32")),
+            ("device", ("auto", "cpu")),
+        ):
             if getattr(self, name) not in choices:
                 raise BadInput(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}.")
         if not 0 <= self.seed < 2**31:
@@ -91,10 +111,16 @@ class LoopConfig:
         return {k: _last_names(v) if k in names else v for k, v in values.items()}
 
     def differences(self, earlier: dict[str, Any]) -> list[str]:
-        """What differs from the identity of an earlier run; a field it did not know yet counts as its default."""
+        """What differs from the identity of an earlier run; a field it did not know yet counts as its
+        default.
+        """
         defaults = {f.name: json.loads(json.dumps(f.default, default=str)) for f in fields(self)}
         was = {name: earlier.get(name, defaults[name]) for name in self.identity()}
-        return [f"{name} was {was[name]!r}, is {value!r}" for name, value in self.identity().items() if was[name] != value]
+        return [
+            f"{name} was {was[name]!r}, is {value!r}"
+            for name, value in self.identity().items()
+            if was[name] != value
+        ]
 
     def lr_at(self, step: int, progress: float) -> float:
         """Learning rate of a step (counted from 0) when `progress` ∈ [0,1] of the budget is used."""

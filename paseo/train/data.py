@@ -1,12 +1,14 @@
-"""Training images: found in folders, tar files or lists, decoded once into one memory-mapped uint8 array, and split.
+"""Training images: found in folders, tar files or lists, decoded once into one memory-mapped uint8 array, and
+split.
 
-The cache is a safetensors file (N, size, size, 3) beside a JSON index with the names; both are named after a digest of
-the sources, so that a changed folder makes a new cache. A file that cannot be decoded is reported and skipped.
+The cache is a safetensors file (N, size, size, 3) beside a JSON index with the names; both are named after a
+digest of the sources, so that a changed folder makes a new cache. A file that cannot be decoded is reported
+and skipped.
 
-Splits depend on a file's name alone. `number` is the split of everything this project publishes on the synthetic faces,
-whose names are generator seeds: test 0–499, validation 500–749, training from 750; numbers of a million and more belong
-to no split. `hash` puts a fixed share of any other names aside. `auto` takes `number` if all names are numbers and
-both training and validation get images, else `hash`.
+Splits depend on a file's name alone. `number` is the split of everything this project publishes on the
+synthetic faces, whose names are generator seeds: test 0–499, validation 500–749, training from 750; numbers
+of a million and more belong to no split. `hash` puts a fixed share of any other names aside. `auto` takes
+`number` if all names are numbers and both training and validation get images, else `hash`.
 """
 
 from __future__ import annotations
@@ -88,25 +90,44 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
 
 
 def find_images(data: Path | str) -> list[Source]:
-    """Every image of a folder (with sub-folders and tar files), one tar file, one image, or a text list of such paths."""
+    """Every image of a folder (with sub-folders and tar files), one tar file, one image, or a text list of
+    such paths.
+    """
     root = Path(data)
     if not root.exists():
-        raise BadInput(f"No data at {root}. Give a folder of images, a tar file, or a text file with one path per line.")
+        raise BadInput(
+            f"No data at {root}. Give a folder of images, a tar file, or a text file with one path per line."
+        )
     if root.is_dir():
-        found = [s for p in sorted(root.rglob("*")) if p.is_file() for s in _open(p, p.relative_to(root).as_posix())]
+        found = [
+            s
+            for p in sorted(root.rglob("*"))
+            if p.is_file()
+            for s in _open(p, p.relative_to(root).as_posix())
+        ]
     elif root.suffix.lower() == ".txt":
         lines = [line.strip() for line in root.read_text(encoding="utf-8").splitlines()]
-        found = [s for line in lines if line and not line.startswith("#") for s in _listed(root.parent / line, line)]
+        found = [
+            s
+            for line in lines
+            if line and not line.startswith("#")
+            for s in _listed(root.parent / line, line)
+        ]
     else:
         found = list(_open(root, root.name))
     if not found:
-        raise BadInput(f"{root} holds no images. Known suffixes: {', '.join(sorted(IMAGE_SUFFIXES))}, alone or inside .tar files.")
+        raise BadInput(
+            f"{root} holds no images. Known suffixes: {', '.join(sorted(IMAGE_SUFFIXES))}, alone or inside "
+            ".tar files."
+        )
     return found
 
 
 def _listed(path: Path, line: str) -> list[Source]:
     if not path.is_file():
-        raise BadInput(f"The list names {line!r}, but there is no file {path}. Paths are relative to the list.")
+        raise BadInput(
+            f"The list names {line!r}, but there is no file {path}. Paths are relative to the list."
+        )
     return list(_open(path, line))
 
 
@@ -133,7 +154,9 @@ def decode_image(blob: bytes, size: int | None) -> np.ndarray:
     with Image.open(io.BytesIO(blob)) as image:
         image.load()
         if image.mode.startswith(("I", "F")):  # converting would cut values off at 255
-            raise BadInput(f"images of mode {image.mode} (16 bit or float) are not trained on; store them as 8 bit")
+            raise BadInput(
+                f"images of mode {image.mode} (16 bit or float) are not trained on; store them as 8 bit"
+            )
         upright = ImageOps.exif_transpose(image).convert("RGB")
     if size is None:
         return np.asarray(upright)
@@ -155,7 +178,9 @@ def load_images(data: Path | str, size: int, cache: Path) -> ImageSet:
     entry = read_json(index)
     pixels = open_array(array)
     if len(pixels) != len(entry["names"]):
-        raise BadInput(f"{array} and {index.name} do not belong together. Delete both: they will be made again.")
+        raise BadInput(
+            f"{array} and {index.name} do not belong together. Delete both: they will be made again."
+        )
     tell_skipped(entry["skipped"], len(pixels), index)
     return ImageSet(pixels, entry["names"], digest, entry["skipped"])
 
@@ -165,7 +190,9 @@ def tell_skipped(skipped: dict[str, str], kept: int, index: Path) -> None:
     if skipped:
         few = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
         warnings.warn(
-            f"{len(skipped)} files were left out, {kept} are used ({few}{' …' if len(skipped) > 3 else ''}). All: {index}", stacklevel=3
+            f"{len(skipped)} files were left out, {kept} are used "
+            f"({few}{' …' if len(skipped) > 3 else ''}). All: {index}",
+            stacklevel=3,
         )
 
 
@@ -190,7 +217,9 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
     names: list[str] = []
     skipped: dict[str, str] = {}
     with ArrayWriter(array, "uint8") as writer, ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for start in tqdm(range(0, len(sources), 256), desc="decode", unit="x256", leave=False, disable=None):  # bounded memory
+        for start in tqdm(
+            range(0, len(sources), 256), desc="decode", unit="x256", leave=False, disable=None
+        ):  # bounded memory
             block = sources[start : start + 256]
             results = list(pool.map(attempt, block))
             good = [(s, r) for s, r in zip(block, results, strict=True) if isinstance(r, np.ndarray)]
@@ -199,7 +228,10 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
             if good:
                 writer.append(np.stack([r for _, r in good]))
         if not names:
-            raise BadInput(f"None of the {len(sources)} images could be decoded; the first error: {next(iter(skipped.values()))}")
+            raise BadInput(
+                f"None of the {len(sources)} images could be decoded; the first error: "
+                f"{next(iter(skipped.values()))}"
+            )
     write_text(index, json.dumps({"names": names, "skipped": skipped}))
 
 
@@ -213,14 +245,18 @@ def split(names: Sequence[str], rule: Rule = "auto") -> dict[Part, np.ndarray]:
     numbered = all(Path(n).stem.isdecimal() for n in names)
     if rule == "number" and not numbered:
         stray = next(n for n in names if not Path(n).stem.isdecimal())
-        raise BadInput(f"The split rule 'number' needs file names that are numbers, found {stray!r}. Use the rule 'hash'.")
+        raise BadInput(
+            f"The split rule 'number' needs file names that are numbers, found {stray!r}. Use the rule "
+            "'hash'."
+        )
     if rule != "hash" and numbered:
         parts = _group([_by_number(int(Path(n).stem)) for n in names])
         if len(parts["train"]) and len(parts["validation"]):
             return parts
         if rule == "number":
             raise BadInput(
-                "The split rule 'number' leaves no training (750 and up) or no validation (500–749) images. Use the rule 'hash'."
+                "The split rule 'number' leaves no training (750 and up) or no validation (500–749) "
+                "images. Use the rule 'hash'."
             )
     return _by_hash(names)
 
@@ -242,7 +278,9 @@ def _by_hash(names: Sequence[str]) -> dict[Part, np.ndarray]:
     if len(names) < 2:
         raise BadInput(f"Training needs at least two images (one is kept for validation), got {len(names)}.")
     u = np.array([int.from_bytes(hashlib.sha256(n.encode()).digest()[:8], "big") / 2**64 for n in names])
-    labels: list[Part | None] = ["test" if v < _HASHED_SHARE else "validation" if v < 2 * _HASHED_SHARE else "train" for v in u]
+    labels: list[Part | None] = [
+        "test" if v < _HASHED_SHARE else "validation" if v < 2 * _HASHED_SHARE else "train" for v in u
+    ]
     if "validation" not in labels:  # a small set: the image nearest to the range stands in
         labels[int(np.argmin(np.where(np.array(labels) == "train", u, np.inf)))] = "validation"
     if "train" not in labels:

@@ -1,4 +1,5 @@
-"""Averaged weights as a model folder: float16 safetensors, and a config.json that says what they are and how they came to be.
+"""Averaged weights as a model folder: float16 safetensors, and a config.json that says what they are and how
+they came to be.
 
     folder/codec.safetensors, folder/prior.safetensors
     folder/config.json       name, latent_space, size, the networks' settings, a training summary and SHA-256 per file
@@ -35,7 +36,10 @@ def write_weights(net: nn.Module, path: Path) -> str:
     """float16 safetensors; returns the file's SHA-256."""
     from safetensors.torch import save
 
-    state = {k: (v.half() if v.is_floating_point() else v).detach().cpu().contiguous() for k, v in net.state_dict().items()}
+    state = {
+        k: (v.half() if v.is_floating_point() else v).detach().cpu().contiguous()
+        for k, v in net.state_dict().items()
+    }
     blob = save(state, metadata={"format": "pt"})
     with atomic(path) as file:
         file.write(blob)
@@ -51,7 +55,12 @@ def copy_file(source: Path, target: Path) -> str:
 
 
 def write_model_config(
-    folder: Path, base: dict[str, Any], part: str, entry: dict[str, Any], summary: dict[str, Any], sha256: dict[str, str]
+    folder: Path,
+    base: dict[str, Any],
+    part: str,
+    entry: dict[str, Any],
+    summary: dict[str, Any],
+    sha256: dict[str, str],
 ) -> None:
     """Add one part ("codec" or "prior") to the config a folder has, or to `base` if it has none."""
     path = folder / "config.json"
@@ -63,7 +72,9 @@ def write_model_config(
 
 
 def codec_folder(name: str) -> Path | None:
-    """The folder of a codec of our own: an embedded model's, or a path with codec.safetensors and config.json."""
+    """The folder of a codec of our own: an embedded model's, or a path with codec.safetensors and
+    config.json.
+    """
     from paseo.models import ROOT
 
     for folder in (ROOT / name, Path(name)):
@@ -73,9 +84,11 @@ def codec_folder(name: str) -> Path | None:
 
 
 def load_codec(name: str) -> Codec:
-    """The frozen codec of an embedded model, of a folder, of autoencoder files, or of anything `load_model` knows."""
+    """The frozen codec of an embedded model, of a folder, of autoencoder files, or of anything `load_model`
+    knows.
+    """
     from paseo.codecs.embedded import EmbeddedCodec
-    from paseo.codecs.load import is_codec, open_codec
+    from paseo.hub.autoencoder import is_codec, open_codec
     from paseo.models import load_model
 
     folder = codec_folder(name)

@@ -2,10 +2,11 @@
 
     z = default_rng(seed).standard_normal((1, 512)),   w = mapping(z),   w ← m + 0.8 (w − m),   x = synthesis(w)
 
-The generator is the one inside the PyPI package `random-face` 2021.7.21.1 (Apache-2.0): MobileStyleGAN (Belousov, 2021),
-distilled from a StyleGAN2 that was trained on FFHQ. The package is located and never imported: its Python code needs an
-old OpenVINO, its two models load in a new one. m is the mean of w over seeds 1,000,000 to 1,000,999. The image of
-1024×1024 is brought to size by Lanczos and stored as JPEG (quality 92, 4:4:4) under its seed, in five digits.
+The generator is the one inside the PyPI package `random-face` 2021.7.21.1 (Apache-2.0): MobileStyleGAN
+(Belousov, 2021), distilled from a StyleGAN2 that was trained on FFHQ. The package is located and never
+imported: its Python code needs an old OpenVINO, its two models load in a new one. m is the mean of w over
+seeds 1,000,000 to 1,000,999. The image of 1024×1024 is brought to size by Lanczos and stored as JPEG (quality
+92, 4:4:4) under its seed, in five digits.
 
     pip install --no-deps random-face==2021.7.21.1 && pip install openvino
 """
@@ -49,7 +50,9 @@ class FaceGenerator:
     def __call__(self, seed: int) -> np.ndarray:
         w = self.mean + TRUNCATION * (self.mapping(_normal(seed)) - self.mean)
         x = self.synthesis(w.astype(np.float32))[0]  # (3, 1024, 1024) in [-1,1]
-        return ((x.transpose(1, 2, 0).clip(-1, 1) + 1) * 127.5).astype(np.uint8)  # cut off, as the published set was
+        return ((x.transpose(1, 2, 0).clip(-1, 1) + 1) * 127.5).astype(
+            np.uint8
+        )  # cut off, as the published set was
 
 
 def _normal(seed: int) -> np.ndarray:
@@ -60,14 +63,23 @@ def load_generator() -> FaceGenerator:
     """The generator of the installed package, after a check of its files."""
     folder = _package_data()
     for name, digest in _FILES.items():
-        if not (folder / name).is_file() or hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-            raise MissingWeights(f"{folder / name} is missing or not that of random-face 2021.7.21.1. {_INSTALL}")
+        if (
+            not (folder / name).is_file()
+            or hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
+        ):
+            raise MissingWeights(
+                f"{folder / name} is missing or not that of random-face 2021.7.21.1. {_INSTALL}"
+            )
     try:
         from openvino import Core  # ty: ignore[import-not-found]  (an extra that only this needs)
     except ImportError as error:
-        raise MissingWeights(f"The faces are made with OpenVINO, which is not installed. {_INSTALL}") from error
+        raise MissingWeights(
+            f"The faces are made with OpenVINO, which is not installed. {_INSTALL}"
+        ) from error
     core = Core()
-    return FaceGenerator(*(_network(core, folder / f"{name}.xml") for name in ("MappingNetwork", "SynthesisNetwork")))
+    return FaceGenerator(
+        *(_network(core, folder / f"{name}.xml") for name in ("MappingNetwork", "SynthesisNetwork"))
+    )
 
 
 def _package_data() -> Path:
@@ -78,7 +90,9 @@ def _package_data() -> Path:
 
 
 def _network(core: Any, path: Path) -> Network:
-    compiled = core.compile_model(str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})  # else bfloat16 where the CPU has it
+    compiled = core.compile_model(
+        str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+    )  # else bfloat16 where the CPU has it
     return lambda value: compiled(value)[compiled.output(0)]
 
 

@@ -1,9 +1,11 @@
-"""Teaching an operator how the measurement changes, not only what it is (Sobolev training with random directions).
+"""Teaching an operator how the measurement changes, not only what it is (Sobolev training with random
+directions).
 
     L_J = ½ E ‖ [H(z+v) − H(z−v)] − [R(z+v) − R(z−v)] ‖₁ ,      R = E ∘ lift ∘ A ∘ D,   v ~ N(0, δ² I)
 
-A secant of length 2δ instead of a derivative: it is what the solver moves by, and it exists where R jumps (JPEG rounds).
-No gradient passes through R. A quarter of each batch is used, because R decodes and encodes twice.
+A secant of length 2δ instead of a derivative: it is what the solver moves by, and it exists where R jumps
+(JPEG rounds). No gradient passes through R. A quarter of each batch is used, because R decodes and encodes
+twice.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from torch import Tensor, nn
 SHARE = 4  # one sample of so many is used
 
 
-def secant_loss(net: nn.Module, R: Callable[[Tensor], Tensor], z: Tensor, s: Tensor, delta: float, rng: torch.Generator) -> Tensor:
+def secant_loss(
+    net: nn.Module, R: Callable[[Tensor], Tensor], z: Tensor, s: Tensor, delta: float, rng: torch.Generator
+) -> Tensor:
     """L_J of the first samples of a batch of clean latents z with noise levels s."""
     count = max(1, len(z) // SHARE)
     z, s = z[:count], s[:count]

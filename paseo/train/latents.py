@@ -1,7 +1,8 @@
 """Latents of a whole image set, encoded once: float16 shards in safetensors, each image also mirrored.
 
-A shard appears only when complete, so that an interrupted encoding goes on where it stopped; several processes take
-turns. float16 keeps 11 bits of a unit-variance latent, a rounding of about 3e-4, far below what a network here resolves.
+A shard appears only when complete, so that an interrupted encoding goes on where it stopped; several
+processes take turns. float16 keeps 11 bits of a unit-variance latent, a rounding of about 3e-4, far below
+what a network here resolves.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ _BATCH = 32
 
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """Rows (variants, c, h, w) per image, memory-mapped; for clean latents the variants are: as it is, mirrored."""
+    """Rows (variants, c, h, w) per image, memory-mapped; for clean latents the variants are: as it is,
+    mirrored.
+    """
 
     shards: Sequence[np.ndarray]
 
     def __call__(self, index: np.ndarray, variant: np.ndarray) -> Tensor:
         """(B, c, h, w) float32 of image index[i] in variant[i]."""
-        rows = [self.shards[i // SHARD][i % SHARD, v] for i, v in zip(index.tolist(), variant.tolist(), strict=True)]
+        rows = [
+            self.shards[i // SHARD][i % SHARD, v]
+            for i, v in zip(index.tolist(), variant.tolist(), strict=True)
+        ]
         return torch.from_numpy(np.stack(rows).astype(np.float32))
 
     @property
@@ -43,13 +49,26 @@ class Latents:
         return int(c), int(h), int(w)
 
 
-def encode_rows(images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Any) -> Latents:
-    """Apply `row(x, position)` to blocks x of images at `position`… and keep its (B, variants, c, h, w) results."""
+def encode_rows(
+    images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Any
+) -> Latents:
+    """Apply `row(x, position)` to blocks x of images at `position`… and keep its (B, variants, c, h, w)
+    results.
+    """
     from tqdm import tqdm
 
     paths = [cache / f"latents-{key}-{i:04d}.safetensors" for i in range(-(-len(images) // SHARD))]
-    mine = [i for i in range(len(paths)) if i % accelerator.num_processes == accelerator.process_index and not paths[i].exists()]
-    bar = tqdm(total=SHARD * len(mine), desc="encode", unit="image", disable=None if mine and accelerator.is_main_process else True)
+    mine = [
+        i
+        for i in range(len(paths))
+        if i % accelerator.num_processes == accelerator.process_index and not paths[i].exists()
+    ]
+    bar = tqdm(
+        total=SHARD * len(mine),
+        desc="encode",
+        unit="image",
+        disable=None if mine and accelerator.is_main_process else True,
+    )
     for number in mine:
         end = min((number + 1) * SHARD, len(images))
         with ArrayWriter(paths[number], "float16") as writer:

@@ -1,9 +1,9 @@
 """One training loop for codec, prior and operator: one CPU, one GPU, or several processes under `torchrun`.
 
-Everything random in step k of process r is drawn from a generator seeded by (seed, k, r), and the samples of step k are
-positions k·B … k·B+B−1 of a sequence of epoch permutations seeded by (seed, epoch). A run that was killed and resumed
-is therefore, on one CPU process with a step budget, equal to the unbroken one in every bit.
-(With a time budget the learning rate follows the clock, and so is not repeatable.)
+Everything random in step k of process r is drawn from a generator seeded by (seed, k, r), and the samples of
+step k are positions k·B … k·B+B−1 of a sequence of epoch permutations seeded by (seed, epoch). A run that was
+killed and resumed is therefore, on one CPU process with a step budget, equal to the unbroken one in every
+bit. (With a time budget the learning rate follows the clock, and so is not repeatable.)
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Recipe(Protocol):
     count: int  # training samples
 
     def loss(self, net: nn.Module, index: Tensor, rng: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss of the samples `index` ∈ [0, count), and numbers to log. `net` stands for self.net and is called as a whole."""
+        """Loss of the samples `index` ∈ [0, count), and numbers to log. `net` stands for self.net and is
+        called as a whole.
+        """
         ...
 
     def validate(self, net: nn.Module) -> dict[str, float]:
@@ -105,10 +107,14 @@ def session(config: LoopConfig) -> Generator[Any]:
     from accelerate import Accelerator, InitProcessGroupKwargs
 
     accelerated = torch.cuda.is_available() or torch.backends.mps.is_available()
-    waiting = InitProcessGroupKwargs(timeout=timedelta(hours=12))  # the first process may decode a large data set
+    waiting = InitProcessGroupKwargs(
+        timeout=timedelta(hours=12)
+    )  # the first process may decode a large data set
     accelerator = Accelerator(cpu=config.device == "cpu" or not accelerated, kwargs_handlers=[waiting])
     flushed_before = _flushes_denormals()
-    torch.set_flush_denormal(True)  # denormals slow CPUs down by an order of magnitude; restored below, for it is global
+    torch.set_flush_denormal(
+        True
+    )  # denormals slow CPUs down by an order of magnitude; restored below, for it is global
     torch.manual_seed(derive(config.seed, 0, -2))  # initial weights: the same in every process
     try:
         yield accelerator
@@ -128,7 +134,11 @@ class _Stop:
     """Turns SIGINT and SIGTERM into a wish to stop after the current step; a second one acts as usual."""
 
     def __init__(self, active: bool) -> None:
-        self.asked, self._active, self._old = False, active and threading.current_thread() is threading.main_thread(), {}
+        self.asked, self._active, self._old = (
+            False,
+            active and threading.current_thread() is threading.main_thread(),
+            {},
+        )
 
     def __enter__(self) -> _Stop:
         for name in (signal.SIGINT, signal.SIGTERM) if self._active else ():
@@ -155,16 +165,26 @@ def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Outcome:
 class _Run:
     def __init__(self, recipe: Recipe, config: LoopConfig, accelerator: Any) -> None:
         self.recipe, self.config, self.accelerator = recipe, config, accelerator
-        self.ranks, self.rank, self.main = accelerator.num_processes, accelerator.process_index, accelerator.is_main_process
+        self.ranks, self.rank, self.main = (
+            accelerator.num_processes,
+            accelerator.process_index,
+            accelerator.is_main_process,
+        )
         if config.batch_size % self.ranks:
-            raise BadInput(f"batch_size is {config.batch_size}, expected a multiple of the {self.ranks} processes.")
+            raise BadInput(
+                f"batch_size is {config.batch_size}, expected a multiple of the {self.ranks} processes."
+            )
         self.local = config.batch_size // self.ranks
         self.order = Order(recipe.count, config.seed)
-        self.net = recipe.net.to(accelerator.device).train()  # the bare module; `self.wrapped` is what computes the loss
+        self.net = recipe.net.to(
+            accelerator.device
+        ).train()  # the bare module; `self.wrapped` is what computes the loss
         self.ema = Ema(self.net, config.ema)
         trained = [p for p in self.net.parameters() if p.requires_grad]
         fused = accelerator.device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.AdamW(trained, config.lr, (0.9, config.beta2), weight_decay=config.weight_decay, fused=fused)
+        self.optimizer = torch.optim.AdamW(
+            trained, config.lr, (0.9, config.beta2), weight_decay=config.weight_decay, fused=fused
+        )
         self.step, self.elapsed, self.validated = 0, 0.0, 0  # validated: the step of the last validation
         self.sums: dict[str, float] = {}  # since the last line of the log
         self.validation: dict[str, float] = {}
@@ -180,7 +200,10 @@ class _Run:
         meta = load_checkpoint(self.config.out, self.net, self.ema, self.optimizer)
         changed = self.config.differences(meta["config"])
         if changed:
-            raise BadInput(f"{self.config.out} holds a run with other settings: {'; '.join(changed)}. Choose another OUT or start over.")
+            raise BadInput(
+                f"{self.config.out} holds a run with other settings: {'; '.join(changed)}. Choose another "
+                "OUT or start over."
+            )
         self.step, self.elapsed, self.validated = meta["step"], meta["elapsed"], meta["validated"]
         self.sums, self.validation = meta["sums"], meta["validation"]
 
@@ -211,12 +234,16 @@ class _Run:
         return Outcome(self.ema.net.cpu(), self.step, self.elapsed, self.validation, stop.asked)
 
     def _progress(self) -> float:
-        """Used share of the budget; the first process's clock counts for all, else their learning rates would differ."""
+        """Used share of the budget; the first process's clock counts for all, else their learning rates would
+        differ.
+        """
         used = self.step / self.config.steps if self.config.steps else 0.0
         if self.config.minutes:
             used = max(used, self.elapsed / (60 * self.config.minutes))
             if self.ranks > 1:
-                shared = torch.tensor([used], dtype=torch.float64 if self.accelerator.device.type == "cpu" else torch.float32)
+                shared = torch.tensor(
+                    [used], dtype=torch.float64 if self.accelerator.device.type == "cpu" else torch.float32
+                )
                 shared = shared.to(self.accelerator.device)
                 torch.distributed.broadcast(shared, 0)
                 used = float(shared.item())
@@ -232,7 +259,10 @@ class _Run:
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.bf16_on(device)):
             loss, numbers = self.recipe.loss(self.wrapped, index, torch.Generator().manual_seed(seed))
         if not torch.isfinite(loss):
-            raise NotFinite(f"The loss became {loss.item()} at step {self.step}. Resume with a smaller lr, or with precision fp32.")
+            raise NotFinite(
+                f"The loss became {loss.item()} at step {self.step}. Resume with a smaller lr, or with "
+                "precision fp32."
+            )
         self.optimizer.zero_grad(set_to_none=True)
         self.accelerator.backward(loss)
         if self.config.clip is not None:
@@ -249,7 +279,12 @@ class _Run:
             means = self._means()
             shown = {"loss": means["loss"]} | {f"val_{k}": v for k, v in self.validation.items()}
             bar.set_postfix({k: f"{v:.4g}" for k, v in shown.items()})
-            row = {"step": self.step, **means, "lr": self.config.lr_at(self.step - 1, progress), "seconds": round(self.elapsed, 2)}
+            row = {
+                "step": self.step,
+                **means,
+                "lr": self.config.lr_at(self.step - 1, progress),
+                "seconds": round(self.elapsed, 2),
+            }
             if self.log:
                 self.log.write(row)
         if self.step % self.config.validate_every == 0:
@@ -258,7 +293,9 @@ class _Run:
     def _means(self) -> dict[str, float]:
         """Means since the last line of the log, over all processes."""
         steps = self.sums.pop("samples") / self.config.batch_size
-        values = torch.tensor([v / steps for v in self.sums.values()], dtype=torch.float32, device=self.accelerator.device)
+        values = torch.tensor(
+            [v / steps for v in self.sums.values()], dtype=torch.float32, device=self.accelerator.device
+        )
         means = self.accelerator.reduce(values, "mean").tolist()
         keys, self.sums = list(self.sums), {}
         return dict(zip(keys, means, strict=True))
@@ -268,14 +305,21 @@ class _Run:
             self.ema.net.eval()
             with torch.no_grad():
                 self.validation = self.recipe.validate(self.ema.net)
-            self.log.write({"step": self.step, "validation": self.validation, "seconds": round(self.elapsed, 2)})
+            self.log.write(
+                {"step": self.step, "validation": self.validation, "seconds": round(self.elapsed, 2)}
+            )
         self.validated = self.step
         self.accelerator.wait_for_everyone()
 
     def _save(self) -> None:
         """The first process writes; weights and moments are the same in all."""
         if self.main:
-            meta = {"step": self.step, "elapsed": self.elapsed, "sums": self.sums, "config": self.config.identity()}
+            meta = {
+                "step": self.step,
+                "elapsed": self.elapsed,
+                "sums": self.sums,
+                "config": self.config.identity(),
+            }
             meta |= {"validation": self.validation, "validated": self.validated}
             save_checkpoint(self.config.out, self.net, self.ema, self.optimizer, meta)
             if time.monotonic() - self.drawn > _PLOT_SECONDS:

@@ -2,7 +2,8 @@
 
     y_z = E( lift( A(x) + s·n ) ),      n ~ N(0, I) at the measurement's own resolution
 
-For pairs, A(x) is the degraded image as it was given; s is then the noise on top of whatever noise it holds already.
+For pairs, A(x) is the degraded image as it was given; s is then the noise on top of whatever noise it holds
+already.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     L(ψ) = E ‖ H_ψ(E(x), s) − E(lift(A(x) + s·n)) ‖₁ ,      s ~ U(0, 0.04) per sample on [-1,1] images
 
-"Latent-operator training details" of the paper, after SILO (Raphaeli et al., 2025). The codec is frozen; the operator
-never sees a diffusion state. Clean latents are encoded once. Measurements are encoded as they are needed, with fresh
-noise, or `measurements` times per image beforehand. The paper's settings are lr 1e-4, constant, no averaging, for a long
-run; the defaults here (1e-3 with warm-up and cosine, averaged weights) reach further on a small budget.
+"Latent-operator training details" of the paper, after SILO (Raphaeli et al., 2025). The codec is frozen; the
+operator never sees a diffusion state. Clean latents are encoded once. Measurements are encoded as they are
+needed, with fresh noise, or `measurements` times per image beforehand. The paper's settings are lr 1e-4,
+constant, no averaging, for a long run; the defaults here (1e-3 with warm-up and cosine, averaged weights)
+reach further on a small budget.
 """
 
 # ruff: noqa: RUF009 (option() makes dataclass fields)
@@ -41,42 +42,83 @@ EXPORT = "operator"  # folder of the exported operator below OUT
 class OperatorTraining(LoopConfig):
     """Options of `paseo train operator`."""
 
-    model: str = option("faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model.")
-    data: Path | None = option(None, "Clean images: a folder (with sub-folders and tar files), a tar file, or a text list.")
-    task: str | None = option(None, "The degradation: sr4, sr8, blur, inpaint, jpeg, or module:function of images (B,3,H,W) in [0,1].")
-    pairs: tuple[Path, Path] | None = option(None, "The degradation by example: a folder of clean and one of degraded images, same stems.")
+    model: str = option(
+        "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
+    )
+    data: Path | None = option(
+        None, "Clean images: a folder (with sub-folders and tar files), a tar file, or a text list."
+    )
+    task: str | None = option(
+        None,
+        "The degradation: sr4, sr8, blur, inpaint, jpeg, or module:function of images (B,3,H,W) in [0,1].",
+    )
+    pairs: tuple[Path, Path] | None = option(
+        None, "The degradation by example: a folder of clean and one of degraded images, same stems."
+    )
     start: Path | None = option(None, "Folder of an operator whose weights are the starting point.")
-    name: str | None = option(None, "Name of the degradation in the exported config; the task's unless given.")
+    name: str | None = option(
+        None, "Name of the degradation in the exported config; the task's unless given."
+    )
     size: int = option(128, "Side of the training images in pixels.")
-    split: Rule = option("auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto.")
-    noise: float = option(0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with.")
-    jacobian: float = option(0.0, "Weight of matching how the measurement changes along random directions; 0 is the paper's recipe.")
+    split: Rule = option(
+        "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
+    )
+    noise: float = option(
+        0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with."
+    )
+    jacobian: float = option(
+        0.0,
+        "Weight of matching how the measurement changes along random directions; 0 is the paper's recipe.",
+    )
     jacobian_step: float = option(0.3, "Standard deviation of those directions, in units of the latents.")
-    measurements: int = option(0, "Noisy measurements per image to encode beforehand; 0 encodes fresh ones in every step.")
-    mirror: bool = option(True, "Mirror images at random; off where left and right differ for the degradation.")
-    cache: Path | None = budget(None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given.")
+    measurements: int = option(
+        0, "Noisy measurements per image to encode beforehand; 0 encodes fresh ones in every step."
+    )
+    mirror: bool = option(
+        True, "Mirror images at random; off where left and right differ for the degradation."
+    )
+    cache: Path | None = budget(
+        None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.task is None) == (self.pairs is None):
-            raise BadInput("An operator needs one degradation: a task (or module:function), or pairs of clean and degraded images.")
+            raise BadInput(
+                "An operator needs one degradation: a task (or module:function), or pairs of clean and "
+                "degraded images."
+            )
         if (self.data is None) != (self.pairs is not None):
             raise BadInput("Give clean images as data with a task; pairs bring their own and take no data.")
         if not 0 <= self.noise <= 2:
-            raise BadInput(f"noise is {self.noise}, expected 0 to 2, the std on [-1,1] images; the paper's is 0.04.")
+            raise BadInput(
+                f"noise is {self.noise}, expected 0 to 2, the std on [-1,1] images; the paper's is 0.04."
+            )
         if not 0 <= self.measurements <= 64:
             raise BadInput(f"measurements is {self.measurements}, expected 0 to 64.")
         if not (0 <= self.jacobian <= 1000 and 0 < self.jacobian_step <= 100):
-            raise BadInput(f"jacobian is {self.jacobian} with steps of {self.jacobian_step}, expected 0 to 1000 and a step above 0 to 100.")
+            raise BadInput(
+                f"jacobian is {self.jacobian} with steps of {self.jacobian_step}, expected 0 to 1000 and a "
+                "step above 0 to 100."
+            )
         if self.jacobian and self.pairs is not None:
-            raise BadInput("jacobian needs a degradation that can be applied to new images; pairs only show it on theirs.")
+            raise BadInput(
+                "jacobian needs a degradation that can be applied to new images; pairs only show it on "
+                "theirs."
+            )
 
 
 class OperatorRecipe:
     """The loss and the validation of one operator."""
 
     def __init__(
-        self, codec: Codec, images: ImageSet, measurement: Measurement, config: OperatorTraining, cache: Path, accelerator: Any
+        self,
+        codec: Codec,
+        images: ImageSet,
+        measurement: Measurement,
+        config: OperatorTraining,
+        cache: Path,
+        accelerator: Any,
     ) -> None:
         self.codec, self.images, self.measurement, self.config = codec, images, measurement, config
         self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)
@@ -112,14 +154,21 @@ class OperatorRecipe:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             x = self.codec.decode(z).float()
         nothing = torch.zeros(len(x))
-        return encode(self.codec, self._lifted(np.empty(0), nothing.bool(), x, nothing, torch.Generator()), self.device, self.bf16)
+        return encode(
+            self.codec,
+            self._lifted(np.empty(0), nothing.bool(), x, nothing, torch.Generator()),
+            self.device,
+            self.bf16,
+        )
 
     def _measure(self, images: np.ndarray, mirror: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
         """E(lift(A(x) + s·n)) of fresh noise."""
         x = mirrored(self.images.batch(images), mirror).to(self.device)
         return encode(self.codec, self._lifted(images, mirror, x, s, rng), self.device, self.bf16)
 
-    def _lifted(self, images: np.ndarray, mirror: Tensor, x: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
+    def _lifted(
+        self, images: np.ndarray, mirror: Tensor, x: Tensor, s: Tensor, rng: torch.Generator
+    ) -> Tensor:
         with torch.autocast(self.device.type, enabled=False):  # the measurement itself is made in float32
             y = noisy(self.measurement(images, mirror, x), s, rng)
             return self.measurement.lift(y, (x.shape[2], x.shape[3]))
@@ -135,16 +184,29 @@ class OperatorRecipe:
             for k in range(count):
                 rng = torch.Generator().manual_seed(derive(self.config.seed, position, k, -3))
                 for flip in (False, True):
-                    rows.append(self._measure(images, torch.full((len(x),), flip), self._stored_levels(images, k), rng))
+                    rows.append(
+                        self._measure(
+                            images, torch.full((len(x),), flip), self._stored_levels(images, k), rng
+                        )
+                    )
             return torch.stack(rows, dim=1)
 
         key = digest(
-            self.images.digest, codec_digest(self.codec), self.measurement.identity, self.config.noise, count, self.config.seed, self.bf16
+            self.images.digest,
+            codec_digest(self.codec),
+            self.measurement.identity,
+            self.config.noise,
+            count,
+            self.config.seed,
+            self.bf16,
         )
         return encode_rows(self.images, row, cache, key, accelerator)
 
     def _stored_levels(self, images: np.ndarray, k: int) -> Tensor:
-        return torch.tensor([self.config.noise * derive(self.config.seed, int(i), k) / 2**63 for i in images], dtype=torch.float32)
+        return torch.tensor(
+            [self.config.noise * derive(self.config.seed, int(i), k) / 2**63 for i in images],
+            dtype=torch.float32,
+        )
 
     def _stored(self, images: np.ndarray, mirror: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         assert self.targets is not None
@@ -155,7 +217,9 @@ class OperatorRecipe:
     # Validation: held-out images, exact encodings in float32, σ_y = 0.01.
 
     def validate(self, net: nn.Module) -> dict[str, float]:
-        """l1: to noisy encodings, as in training; rms: to noise-free ones; ratio: rms over the one of doing nothing."""
+        """l1: to noisy encodings, as in training; rms: to noise-free ones; ratio: rms over the one of doing
+        nothing.
+        """
         z, noise_free, noisy_ones = self._validation_set()
         s = torch.full((1,), min(_VALIDATION_NOISE, self.config.noise), device=self.device)
         h = torch.cat([net(block, s.expand(len(block))) for block in z.split(32)])
@@ -168,7 +232,9 @@ class OperatorRecipe:
         """RMS of H(z) − E(y) in each channel: what the solver may take the noise of its measurement to be."""
         z, _, noisy_ones = self._validation_set()
         s = torch.full((len(z),), min(_VALIDATION_NOISE, self.config.noise), device=self.device)
-        errors = torch.cat([net(a, b) - y for a, b, y in zip(z.split(32), s.split(32), noisy_ones.split(32), strict=True)])
+        errors = torch.cat(
+            [net(a, b) - y for a, b, y in zip(z.split(32), s.split(32), noisy_ones.split(32), strict=True)]
+        )
         return tuple(round(v, 5) for v in errors.square().mean((0, 2, 3)).sqrt().clamp_min(1e-5).tolist())
 
     def _validation_set(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -176,7 +242,11 @@ class OperatorRecipe:
             rng = torch.Generator().manual_seed(derive(self.config.seed, -4))
             blocks = [self.held_out[i : i + 16] for i in range(0, len(self.held_out), 16)]
             rows = [self._check_block(block, rng) for block in blocks]
-            self._checks = (torch.cat([r[0] for r in rows]), torch.cat([r[1] for r in rows]), torch.cat([r[2] for r in rows]))
+            self._checks = (
+                torch.cat([r[0] for r in rows]),
+                torch.cat([r[1] for r in rows]),
+                torch.cat([r[2] for r in rows]),
+            )
         return self._checks
 
     def _check_block(self, block: np.ndarray, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -197,7 +267,9 @@ def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorN
 
 
 def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Outcome:
-    """Train, and export float16 averaged weights with their config to OUT/operator; `codec` stands in for config.model's."""
+    """Train, and export float16 averaged weights with their config to OUT/operator; `codec` stands in for
+    config.model's.
+    """
     with session(config) as accelerator:
         codec = codec or load_codec(config.model)
         cache = config.cache or config.out / "cache"

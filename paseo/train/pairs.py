@@ -1,7 +1,7 @@
 """Before/after images as the only description of a degradation: two folders, matched by file stem.
 
-A degraded image may be smaller than its clean partner by one integer factor k, the same for all pairs. Both are cropped
-to the same centre window and never resampled, which would change the degradation.
+A degraded image may be smaller than its clean partner by one integer factor k, the same for all pairs. Both
+are cropped to the same centre window and never resampled, which would change the degradation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def load_pairs(clean: Path, degraded: Path, size: int, cache: Path) -> Pairs:
     if not (index.exists() and all(p.exists() for p in paths)):
         _decode_pairs(before, after, stems, size, paths, index)
     entry = read_json(index)
-    alone = [own[stem] for own, other in ((before, after), (after, before)) for stem in own if stem not in other]
+    alone = [
+        own[stem] for own, other in ((before, after), (after, before)) for stem in own if stem not in other
+    ]
     skipped = {source.name: "no partner" for source in alone} | entry["skipped"]
     tell_skipped(skipped, len(entry["names"]), index)
     sets = [ImageSet(open_array(p), entry["names"], digest, skipped) for p in paths]
@@ -51,12 +53,22 @@ def _by_stem(folder: Path) -> dict[str, Source]:
     found: dict[str, Source] = {}
     for source in find_images(folder):
         if source.stem in found:
-            raise BadInput(f"{folder} holds two files of the stem {source.stem!r}: {found[source.stem].name} and {source.name}.")
+            raise BadInput(
+                f"{folder} holds two files of the stem {source.stem!r}: {found[source.stem].name} and "
+                f"{source.name}."
+            )
         found[source.stem] = source
     return found
 
 
-def _decode_pairs(before: dict[str, Source], after: dict[str, Source], stems: list[str], size: int, paths: list[Path], index: Path) -> None:
+def _decode_pairs(
+    before: dict[str, Source],
+    after: dict[str, Source],
+    stems: list[str],
+    size: int,
+    paths: list[Path],
+    index: Path,
+) -> None:
     names: list[str] = []
     skipped: dict[str, str] = {}
     factor: int | None = None
@@ -69,24 +81,38 @@ def _decode_pairs(before: dict[str, Source], after: dict[str, Source], stems: li
                 continue
             k = _factor(x, y, stem)
             if factor is not None and k != factor:
-                raise BadInput(f"All pairs need one factor between clean and degraded size; {stem!r} has {k}, the ones before {factor}.")
+                raise BadInput(
+                    f"All pairs need one factor between clean and degraded size; {stem!r} has {k}, the "
+                    f"ones before {factor}."
+                )
             if size % k:
-                raise BadInput(f"The window of {size} pixels is no multiple of the factor {k} between clean and degraded images.")
+                raise BadInput(
+                    f"The window of {size} pixels is no multiple of the factor {k} between clean and "
+                    "degraded images."
+                )
             if min(x.shape[:2]) < size:
                 skipped[before[stem].name] = f"{x.shape[1]}×{x.shape[0]} is smaller than the window of {size}"
                 continue
             factor = k
-            top, left = ((n // k - size // k) // 2 for n in x.shape[:2])  # in degraded pixels, so that both windows agree
+            top, left = (
+                (n // k - size // k) // 2 for n in x.shape[:2]
+            )  # in degraded pixels, so that both windows agree
             clean.append(x[None, top * k : top * k + size, left * k : left * k + size])
             degraded.append(y[None, top : top + size // k, left : left + size // k])
             names.append(before[stem].name)
         if not names:
-            raise BadInput(f"None of the {len(stems)} pairs can be used; the first reason: {next(iter(skipped.values()))}")
+            raise BadInput(
+                f"None of the {len(stems)} pairs can be used; the first reason: "
+                f"{next(iter(skipped.values()))}"
+            )
     write_text(index, json.dumps({"names": names, "skipped": skipped, "factor": factor}))
 
 
 def _factor(x: np.ndarray, y: np.ndarray, stem: str) -> int:
     (h, w), (a, b) = x.shape[:2], y.shape[:2]
     if h % a or w % b or h // a != w // b:
-        raise BadInput(f"The pair {stem!r} has sizes {w}×{h} and {b}×{a}; the clean one must be an integer multiple of the degraded one.")
+        raise BadInput(
+            f"The pair {stem!r} has sizes {w}×{h} and {b}×{a}; the clean one must be an integer multiple "
+            "of the degraded one."
+        )
     return h // a

@@ -2,8 +2,8 @@
 
     x_t = (1−t) z + t ε,      L = E ‖u_θ(x_t, t) − (ε − z)‖²,      t = sigmoid(m + s·n)  (logit-normal)
 
-Liu et al. and Lipman et al., 2023; the distribution of t is that of SD3 (Esser et al., 2024). Latents of every image and
-of its mirror image are encoded once.
+Liu et al. and Lipman et al., 2023; the distribution of t is that of SD3 (Esser et al., 2024). Latents of
+every image and of its mirror image are encoded once.
 """
 
 # ruff: noqa: RUF009 (option() makes dataclass fields)
@@ -34,7 +34,9 @@ EXPORT = "model"  # folder of the exported model below OUT
 class PriorTraining(LoopConfig):
     """Options of `paseo train prior`."""
 
-    model: str = option("faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model.")
+    model: str = option(
+        "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
+    )
     data: Path = option(..., "Images: a folder (with sub-folders and tar files), a tar file, or a text list.")
     size: int = option(128, "Side of the images in pixels.")
     start: str | None = option(None, "Model folder whose prior is the starting point.")
@@ -44,21 +46,31 @@ class PriorTraining(LoopConfig):
     attend_from: int = option(1, "First level with attention, counted from 0.")
     time_mean: float = option(0.0, "m, centre of the logit-normal times.")
     time_std: float = option(1.0, "s, spread of the logit-normal times.")
-    split: Rule = option("auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto.")
+    split: Rule = option(
+        "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
+    )
     mirror: bool = option(True, "Mirror images at random.")
     batch_size: int = option(32, "Samples per step, over all processes together.")
     weight_decay: float = option(1e-2, "Decoupled weight decay (AdamW).")
     beta2: float = option(0.99, "Adam's second-moment decay.")
-    ema: float = option(0.9995, "Decay of the averaged weights that are validated and exported; 0 for the raw weights.")
-    cache: Path | None = budget(None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given.")
+    ema: float = option(
+        0.9995, "Decay of the averaged weights that are validated and exported; 0 for the raw weights."
+    )
+    cache: Path | None = budget(
+        None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "widths", tuple(int(w) for w in self.widths))
         if not self.widths or any(w % 32 or w < 32 for w in self.widths):
-            raise BadInput(f"widths are {self.widths}, expected multiples of 32 (eight groups, attention heads of 32).")
+            raise BadInput(
+                f"widths are {self.widths}, expected multiples of 32 (eight groups, attention heads of 32)."
+            )
         if self.blocks < 1 or self.attend_from < 0:
-            raise BadInput(f"blocks is {self.blocks} and attend_from {self.attend_from}, expected at least 1 and 0.")
+            raise BadInput(
+                f"blocks is {self.blocks} and attend_from {self.attend_from}, expected at least 1 and 0."
+            )
         if not self.time_std > 0:
             raise BadInput(f"time_std is {self.time_std}, expected a number above 0.")
 
@@ -66,7 +78,9 @@ class PriorTraining(LoopConfig):
 class PriorRecipe:
     """The loss and the validation of the flow network."""
 
-    def __init__(self, codec: Codec, images: ImageSet, config: PriorTraining, cache: Path, accelerator: Any) -> None:
+    def __init__(
+        self, codec: Codec, images: ImageSet, config: PriorTraining, cache: Path, accelerator: Any
+    ) -> None:
         self.config, self.device, self.codec = config, accelerator.device, codec
         if isinstance(codec, nn.Module):
             codec.to(self.device)
@@ -78,7 +92,8 @@ class PriorRecipe:
         grain = 2 ** (len(config.widths) - 1)
         if any(side % grain for side in sides):
             raise BadInput(
-                f"Latents of {sides[0]}×{sides[1]} cells do not halve {len(config.widths) - 1} times. Use fewer widths or another size."
+                f"Latents of {sides[0]}×{sides[1]} cells do not halve {len(config.widths) - 1} times. Use "
+                "fewer widths or another size."
             )
         self.net: nn.Module = _initial(config, channels)
 
@@ -95,7 +110,9 @@ class PriorRecipe:
         return (net((1 - w) * z + w * noise, t).float() - (noise - z)).square().mean()
 
     def validate(self, net: nn.Module) -> dict[str, float]:
-        """The training loss on held-out latents, at times that stand at even quantiles and with noise that stays the same."""
+        """The training loss on held-out latents, at times that stand at even quantiles and with noise that
+        stays the same.
+        """
         rng = torch.Generator().manual_seed(derive(self.config.seed, -4))
         n = len(self.held_out)
         quantiles = (torch.randperm(n, generator=rng) + 0.5) / n
@@ -104,12 +121,16 @@ class PriorRecipe:
         for i in range(0, n, 32):
             block = self.held_out[i : i + 32]
             z = self.latents(block, block * 0)
-            errors.append(self._error(net, z, torch.randn(z.shape, generator=rng), times[i : i + 32]) * len(block))
+            errors.append(
+                self._error(net, z, torch.randn(z.shape, generator=rng), times[i : i + 32]) * len(block)
+            )
         return {"loss": torch.stack(errors).sum().item() / n}
 
 
 def train_prior(config: PriorTraining, codec: Codec | None = None) -> Outcome:
-    """Train, and export a whole model (codec, prior, config) to OUT/model; `codec` stands in for config.model's."""
+    """Train, and export a whole model (codec, prior, config) to OUT/model; `codec` stands in for
+    config.model's.
+    """
     with session(config) as accelerator:
         chosen = codec or load_codec(config.model)
         cache = config.cache or config.out / "cache"
@@ -128,9 +149,16 @@ def _initial(config: PriorTraining, channels: int) -> nn.Module:
     from paseo.models import load_model
 
     net: Any = getattr(load_model(config.start).prior, "net", None)
-    wanted = {"channels": channels, "widths": list(config.widths), "blocks": config.blocks, "attend_from": config.attend_from}
+    wanted = {
+        "channels": channels,
+        "widths": list(config.widths),
+        "blocks": config.blocks,
+        "attend_from": config.attend_from,
+    }
     if not isinstance(net, FlowUNet) or net.config != wanted:
-        raise BadInput(f"The prior of {config.start} is {getattr(net, 'config', type(net).__name__)}, expected {wanted}.")
+        raise BadInput(
+            f"The prior of {config.start} is {getattr(net, 'config', type(net).__name__)}, expected {wanted}."
+        )
     return net.requires_grad_(True).train()
 
 
@@ -141,7 +169,11 @@ def _export(outcome: Outcome, recipe: PriorRecipe, config: PriorTraining, source
         stored = recipe.validate(net.to(recipe.device))
     folder, name = config.out / EXPORT, config.name or config.out.name
     digests = {"prior.safetensors": write_weights(net, folder / "prior.safetensors")}
-    base: dict[str, Any] = {"name": name, "latent_space": getattr(recipe.codec, "latent_space", config.model), "size": config.size}
+    base: dict[str, Any] = {
+        "name": name,
+        "latent_space": getattr(recipe.codec, "latent_space", config.model),
+        "size": config.size,
+    }
     if source is not None:
         digests["codec.safetensors"] = copy_file(source / "codec.safetensors", folder / "codec.safetensors")
         base = read_json(source / "config.json") | base

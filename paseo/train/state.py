@@ -1,8 +1,8 @@
 """What a run leaves on disk while it goes: the checkpoint, the JSONL log and the loss plot.
 
-A checkpoint is one safetensors file, replaced in one step: `net.*`, `ema.*`, `optim.<parameter>.<quantity>`, and the
-step, the elapsed time and the running means as JSON in its metadata. No generator state is needed: the order of the
-data and the noise of step k are functions of (seed, k, rank).
+A checkpoint is one safetensors file, replaced in one step: `net.*`, `ema.*`, `optim.<parameter>.<quantity>`,
+and the step, the elapsed time and the running means as JSON in its metadata. No generator state is needed:
+the order of the data and the noise of step k are functions of (seed, k, rank).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ CHECKPOINT, LOG, PLOT = "checkpoint.safetensors", "log.jsonl", "loss.png"
 
 
 class Ema:
-    """Exponential moving average of weights and buffers, θ̄ ← d θ̄ + (1−d) θ with d = min(decay, (k+1)/(k+20)) at step k.
+    """Exponential moving average of weights and buffers, θ̄ ← d θ̄ + (1−d) θ with d = min(decay,
+    (k+1)/(k+20)) at step k.
 
     The ramp lets the average forget the initial weights at once.
     """
@@ -49,13 +50,19 @@ def _tensors(net: nn.Module) -> list[Tensor]:
     return [*net.parameters(), *net.buffers()]
 
 
-def save_checkpoint(folder: Path, net: nn.Module, ema: Ema, optimizer: torch.optim.Optimizer, meta: dict[str, Any]) -> None:
+def save_checkpoint(
+    folder: Path, net: nn.Module, ema: Ema, optimizer: torch.optim.Optimizer, meta: dict[str, Any]
+) -> None:
     """Replace the run's checkpoint; after a crash at any moment either the old or the new one is whole."""
     names = _parameter_names(net, optimizer)
-    tensors = {f"net.{k}": v for k, v in net.state_dict().items()} | {f"ema.{k}": v for k, v in ema.net.state_dict().items()}
+    tensors = {f"net.{k}": v for k, v in net.state_dict().items()} | {
+        f"ema.{k}": v for k, v in ema.net.state_dict().items()
+    }
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optim.{names[i]}.{k}": torch.as_tensor(v) for k, v in state.items()}
-    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}  # clone: no two may share memory
+    tensors = {
+        k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()
+    }  # clone: no two may share memory
     path = folder / CHECKPOINT
     partial = path.with_name(f"{path.name}.tmp")
     save_file(tensors, partial, metadata={"paseo": json.dumps(meta)})
@@ -64,7 +71,9 @@ def save_checkpoint(folder: Path, net: nn.Module, ema: Ema, optimizer: torch.opt
     os.replace(partial, path)
 
 
-def load_checkpoint(folder: Path, net: nn.Module, ema: Ema, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def load_checkpoint(
+    folder: Path, net: nn.Module, ema: Ema, optimizer: torch.optim.Optimizer
+) -> dict[str, Any]:
     """Put weights, averages and moments in place and return the metadata."""
     path = folder / CHECKPOINT
     try:
@@ -74,7 +83,9 @@ def load_checkpoint(folder: Path, net: nn.Module, ema: Ema, optimizer: torch.opt
         net.load_state_dict(_below(tensors, "net."))
         ema.net.load_state_dict(_below(tensors, "ema."))
     except (SafetensorError, KeyError, RuntimeError, ValueError) as error:
-        raise BadInput(f"{path} does not belong to this run: {error} Choose another OUT, or start over without resuming.") from error
+        raise BadInput(
+            f"{path} does not belong to this run: {error} Choose another OUT, or start over without resuming."
+        ) from error
     _load_optimizer(net, optimizer, _below(tensors, "optim."))
     return meta
 
@@ -86,7 +97,9 @@ def _load_optimizer(net: nn.Module, optimizer: torch.optim.Optimizer, tensors: d
     for i, name in enumerate(names):
         own = {k.removeprefix(name + "."): v for k, v in tensors.items() if k.rpartition(".")[0] == name}
         # the parameter's memory layout, so that a continued run takes the same code path as an unbroken one
-        state[i] = {k: v if v.dim() == 0 else torch.empty_like(parameters[name]).copy_(v) for k, v in own.items()}
+        state[i] = {
+            k: v if v.dim() == 0 else torch.empty_like(parameters[name]).copy_(v) for k, v in own.items()
+        }
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
@@ -125,7 +138,9 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
 
 
 def plot_log(folder: Path) -> Path | None:
-    """Draw loss, validation numbers and learning rate over steps; None if matplotlib is not installed or nothing is logged."""
+    """Draw loss, validation numbers and learning rate over steps; None if matplotlib is not installed or
+    nothing is logged.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -138,7 +153,9 @@ def plot_log(folder: Path) -> Path | None:
     figure = Figure(figsize=(5 * (1 + len(keys)), 3.6), layout="constrained")
     axes = figure.subplots(1, 1 + len(keys), squeeze=False)[0]
     axes[0].plot([r["step"] for r in train], [r["loss"] for r in train], lw=1)
-    axes[0].set(title="training loss", xlabel="step", yscale="log" if min(r["loss"] for r in train) > 0 else "linear")
+    axes[0].set(
+        title="training loss", xlabel="step", yscale="log" if min(r["loss"] for r in train) > 0 else "linear"
+    )
     for axis, key in zip(axes[1:], keys, strict=True):
         known = [r for r in checks if key in r["validation"]]
         axis.plot([r["step"] for r in known], [r["validation"][key] for r in known], "o-", ms=3, lw=1)

@@ -10,11 +10,15 @@ import pytest
 import torch
 
 from paseo.codecs.kl import KLCodec
-from paseo.codecs.load import is_codec, open_codec
 from paseo.errors import BadInput, MissingWeights, NotFinite
+from paseo.hub.autoencoder import is_codec, open_codec
 from paseo.noise import Noise
 
-SPACES = {"sd": ("sd1", 4, 0.18215, 0.0), "sdxl": ("sdxl", 4, 0.13025, 0.0), "sd3": ("sd3", 16, 1.5305, 0.0609)}
+SPACES = {
+    "sd": ("sd1", 4, 0.18215, 0.0),
+    "sdxl": ("sdxl", 4, 0.13025, 0.0),
+    "sd3": ("sd3", 16, 1.5305, 0.0609),
+}
 
 
 @pytest.fixture
@@ -38,23 +42,36 @@ def test_the_familys_scale_and_shift(tiny: Callable[[str], Any], x: torch.Tensor
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", SPACES)
-def test_encode_is_the_inverse_convention_of_decode(tiny: Callable[[str], Any], x: torch.Tensor, family: str) -> None:
+def test_encode_is_the_inverse_convention_of_decode(
+    tiny: Callable[[str], Any], x: torch.Tensor, family: str
+) -> None:
     codec = KLCodec(tiny(family).vae)
     mean = torch.cat([codec.vae.encode(row[None]).latent_dist.mean for row in x])
     reached: list[torch.Tensor] = []
-    hook = codec.vae.decoder.register_forward_pre_hook(lambda module, inputs: reached.append(inputs[0].clone()))
+    hook = codec.vae.decoder.register_forward_pre_hook(
+        lambda module, inputs: reached.append(inputs[0].clone())
+    )
     codec.decode(codec.encode(x))
     hook.remove()
-    wanted = torch.cat([codec.vae.post_quant_conv(m[None]) if codec.vae.post_quant_conv is not None else m[None] for m in mean])
+    wanted = torch.cat(
+        [
+            codec.vae.post_quant_conv(m[None]) if codec.vae.post_quant_conv is not None else m[None]
+            for m in mean
+        ]
+    )
     torch.testing.assert_close(torch.cat(reached), wanted)
 
 
 @torch.no_grad()
-def test_a_sampled_encoding_is_mean_plus_std_times_the_noise(tiny: Callable[[str], Any], x: torch.Tensor) -> None:
+def test_a_sampled_encoding_is_mean_plus_std_times_the_noise(
+    tiny: Callable[[str], Any], x: torch.Tensor
+) -> None:
     codec = KLCodec(tiny("sd3").vae)
     posterior = codec.vae.encode(x[:1]).latent_dist
     noise = Noise(7).like(posterior.mean)
-    torch.testing.assert_close(codec.encode(x[:1], Noise(7)), (posterior.mean + posterior.std * noise - codec.shift) * codec.scale)
+    torch.testing.assert_close(
+        codec.encode(x[:1], Noise(7)), (posterior.mean + posterior.std * noise - codec.shift) * codec.scale
+    )
     assert not torch.equal(codec.encode(x[:1], Noise(7)), codec.encode(x[:1]))
 
 
@@ -75,7 +92,9 @@ def test_mean_and_std_per_channel_replace_the_shift(tiny: Callable[[str], Any], 
     by_hand = (raw - torch.tensor(mean).view(1, 4, 1, 1)) * 0.13025 / torch.tensor(std).view(1, 4, 1, 1)
     codec = KLCodec(vae)
     torch.testing.assert_close(codec.encode(x), by_hand)
-    torch.testing.assert_close(codec.decode(by_hand), torch.cat([vae.decode(row[None]).sample for row in raw]))
+    torch.testing.assert_close(
+        codec.decode(by_hand), torch.cat([vae.decode(row[None]).sample for row in raw])
+    )
     assert codec.hash != KLCodec(tiny("sdxl").vae).hash
 
 
@@ -106,7 +125,9 @@ def test_half_precision_keeps_the_callers_dtype(tiny: Callable[[str], Any], x: t
     z = half.encode(x)
     assert z.dtype == torch.float32
     assert half.decode(z).dtype == torch.float32
-    assert (z - full.encode(x)).abs().max() < 0.1 * full.encode(x).abs().max()  # 8 bits through some forty layers
+    assert (z - full.encode(x)).abs().max() < 0.1 * full.encode(
+        x
+    ).abs().max()  # 8 bits through some forty layers
 
 
 @torch.no_grad()

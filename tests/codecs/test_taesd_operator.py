@@ -1,4 +1,5 @@
-"""A real operator in the real latent spaces of SD1.x and SD3, trained on tiny autoencoders and real (synthetic) faces.
+"""A real operator in the real latent spaces of SD1.x and SD3, trained on tiny autoencoders and real
+(synthetic) faces.
 
 Takes minutes, and files that are not part of the project:
 PASEO_TAESD_DIR   the original TAESD safetensors files        PASEO_FACES   a tar file or folder of faces, 128 pixels or more
@@ -20,7 +21,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.weights,
     pytest.mark.skipif(
-        not (WEIGHTS and FACES), reason="set PASEO_TAESD_DIR to the original TAESD files and PASEO_FACES to faces (a tar file or a folder)"
+        not (WEIGHTS and FACES),
+        reason="set PASEO_TAESD_DIR to the original TAESD files and PASEO_FACES to faces (a tar file or a folder)",
     ),
 ]
 
@@ -37,5 +39,7 @@ def test_a_few_steps_teach_super_resolution(tmp_path: Path, codec: str, channels
     assert (spec.channels, spec.latent_space, spec.degradation) == (channels, space, "sr4")
     mean = check.rows[0].mean
     assert mean.value_error < 0.65 * mean.do_nothing_error
-    assert mean.cosine > 0.25  # ReLU networks: their derivative is rough, and so is the finite-difference reference
+    assert (
+        mean.cosine > 0.25
+    )  # ReLU networks: their derivative is rough, and so is the finite-difference reference
     assert mean.adjoint_error < 1e-4

@@ -1,4 +1,6 @@
-"""TAESD and its siblings, from diffusers folders and from the original files, against the original module written out."""
+"""TAESD and its siblings, from diffusers folders and from the original files, against the original module
+written out.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from paseo.codecs.load import is_codec, open_codec
 from paseo.codecs.tiny import SPACES, TinyCodec
 from paseo.errors import BadInput, MissingWeights
+from paseo.hub.autoencoder import is_codec, open_codec
 
 WEIGHTS = os.environ.get("PASEO_TAESD_DIR", "")
 
@@ -44,7 +46,13 @@ def original_decoder(channels: int) -> nn.Sequential:
     """Latents → images in [0,1]."""
     layers: list[nn.Module] = [Clamp(), nn.Conv2d(channels, 64, 3, padding=1), nn.ReLU()]
     for _ in range(3):
-        layers += [Block(), Block(), Block(), nn.Upsample(scale_factor=2), nn.Conv2d(64, 64, 3, padding=1, bias=False)]
+        layers += [
+            Block(),
+            Block(),
+            Block(),
+            nn.Upsample(scale_factor=2),
+            nn.Conv2d(64, 64, 3, padding=1, bias=False),
+        ]
     return nn.Sequential(*layers, Block(), nn.Conv2d(64, 3, 3, padding=1))
 
 
@@ -62,7 +70,9 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nn.Sequen
 
 
 @torch.no_grad()
-def test_the_original_files_give_the_original_modules(originals: tuple[Path, nn.Sequential, nn.Sequential]) -> None:
+def test_the_original_files_give_the_original_modules(
+    originals: tuple[Path, nn.Sequential, nn.Sequential],
+) -> None:
     folder, encoder, decoder = originals
     codec = TinyCodec.from_original(folder, "taesd3")
     assert (codec.channels, codec.factor, codec.latent_space) == (16, 8, "sd3")
@@ -74,7 +84,9 @@ def test_the_original_files_give_the_original_modules(originals: tuple[Path, nn.
 
 
 @torch.no_grad()
-def test_a_diffusers_folder_gives_the_same(originals: tuple[Path, nn.Sequential, nn.Sequential], tmp_path: Path) -> None:
+def test_a_diffusers_folder_gives_the_same(
+    originals: tuple[Path, nn.Sequential, nn.Sequential], tmp_path: Path
+) -> None:
     codec = TinyCodec.from_original(originals[0], "taesd3")
     codec.vae.save_pretrained(tmp_path / "tiny")
     again = open_codec(tmp_path / "tiny")
@@ -89,7 +101,9 @@ def test_by_its_stem(originals: tuple[Path, nn.Sequential, nn.Sequential]) -> No
     assert not is_codec(originals[0] / "taesd")
 
 
-def test_missing_and_foreign_files_are_named(originals: tuple[Path, nn.Sequential, nn.Sequential], tmp_path: Path) -> None:
+def test_missing_and_foreign_files_are_named(
+    originals: tuple[Path, nn.Sequential, nn.Sequential], tmp_path: Path
+) -> None:
     from safetensors.torch import save_file
 
     with pytest.raises(MissingWeights, match=r"taesd_encoder\.safetensors does not exist"):
@@ -113,9 +127,13 @@ def test_refusals(originals: tuple[Path, nn.Sequential, nn.Sequential]) -> None:
 
 
 @pytest.mark.weights
-@pytest.mark.skipif(not WEIGHTS, reason="set PASEO_TAESD_DIR to a folder with the original TAESD safetensors files")
+@pytest.mark.skipif(
+    not WEIGHTS, reason="set PASEO_TAESD_DIR to a folder with the original TAESD safetensors files"
+)
 @torch.no_grad()
-@pytest.mark.parametrize(("name", "floor"), [("taesd", 24.0), ("taesdxl", 24.0), ("taesd3", 27.0), ("taef1", 27.0)])
+@pytest.mark.parametrize(
+    ("name", "floor"), [("taesd", 24.0), ("taesdxl", 24.0), ("taesd3", 27.0), ("taef1", 27.0)]
+)
 def test_real_weights_reconstruct_a_photograph(name: str, floor: float) -> None:
     from skimage import data
 

@@ -1,5 +1,5 @@
-"""Every method on every task of the paper, through `restore` with networks of the embedded kind (small, random weights):
-a finite image, or the reason why not."""
+"""Every method on every task of the paper, through `restore` with networks of the embedded kind (small,
+random weights): a finite image, or the reason why not."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 import torch
 from samplers.toys import sampler
 
-from paseo.bench.networks import Arch, Rig, build_rig
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
 from paseo.degrade import task
 from paseo.errors import Unsupported
+from paseo.lab.cost.networks import Arch, Rig, build_rig
 from paseo.operators.net import OperatorNet
 from paseo.priors.embedded import EmbeddedPrior
 from paseo.priors.net import FlowUNet
 from paseo.priors.views import as_vp
-from paseo.restore import restore
 from paseo.samplers import METHODS
+from paseo.street import restore
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 MASK_ONLY = {"ding", "dds", "diffpir", "ddnm"}  # with a learned codec, what is linear in the latent is a mask
@@ -41,7 +41,13 @@ def test_every_cell_gives_an_image_or_a_reason(name: str, task_name: str) -> Non
     prior, codec, operator = networks()
     chosen = task(task_name)
     x = torch.rand(1, 3, 32, 48, generator=torch.Generator().manual_seed(1))
-    settings = dict(prior=prior, codec=codec, operator=operator, degradation=chosen.degradation, sampler=sampler(name, steps=4))
+    settings = dict(
+        prior=prior,
+        codec=codec,
+        operator=operator,
+        degradation=chosen.degradation,
+        sampler=sampler(name, steps=4),
+    )
     y = chosen.measure(x)
     if task_name != "inpaint" and (name in MASK_ONLY or (name, task_name) == ("psld", "jpeg")):
         with pytest.raises(Unsupported, match="cannot run here: it needs"):
@@ -58,7 +64,9 @@ def test_a_learned_flow_prior_serves_as_vp_and_at_sizes_that_need_padding(name: 
     prior, codec, operator = networks()
     box = task("inpaint").degradation
     y = box(torch.rand(1, 3, 27, 44, generator=torch.Generator().manual_seed(2)) * 2 - 1) / 2 + 0.5
-    found = restore(y, prior=as_vp(prior), codec=codec, operator=operator, degradation=box, sampler=sampler(name, steps=4))
+    found = restore(
+        y, prior=as_vp(prior), codec=codec, operator=operator, degradation=box, sampler=sampler(name, steps=4)
+    )
     assert found.images.shape == (1, 3, 27, 44)
     assert torch.isfinite(found.images).all()
 
@@ -66,10 +74,18 @@ def test_a_learned_flow_prior_serves_as_vp_and_at_sizes_that_need_padding(name: 
 @pytest.mark.parametrize("arch", ["tiny-sd15", "tiny-sd35"])
 @pytest.mark.parametrize("name", ["silo", "ldps", "psld", "daps", "flow-dps", "red-diff"])
 def test_diffusers_networks_carry_gradients_where_a_method_asks_for_them(name: str, arch: Arch) -> None:
-    """Tiny Stable Diffusion networks: VAE, U-Net and transformer can be differentiated, and the result depends on the data."""
+    """Tiny Stable Diffusion networks: VAE, U-Net and transformer can be differentiated, and the result
+    depends on the data.
+    """
     rig = diffusers_networks(arch)
     chosen, operator = task("sr4"), OperatorNet(rig.codec.channels).eval().requires_grad_(False)
-    parts = dict(prior=rig.prior(1.0), codec=rig.codec, operator=operator, degradation=chosen.degradation, sampler=sampler(name, steps=3))
+    parts = dict(
+        prior=rig.prior(1.0),
+        codec=rig.codec,
+        operator=operator,
+        degradation=chosen.degradation,
+        sampler=sampler(name, steps=3),
+    )
     dark, light = (restore(torch.full((1, 3, 16, 16), level), **parts).images for level in (0.2, 0.8))
     assert torch.isfinite(dark).all()
     assert not torch.equal(dark, light)

@@ -108,7 +108,10 @@ def test_watch_is_called_once_per_step(name: str, schedule: str) -> None:
     z = run(name, schedule, watch=seen.append)
     assert [step.index for step in seen] == list(range(seen[0].total))
     assert {step.total for step in seen} == {len(seen)}
-    assert all(step.x.shape == step.z.shape == z.shape and not step.x.requires_grad and not step.z.requires_grad for step in seen)
+    assert all(
+        step.x.shape == step.z.shape == z.shape and not step.x.requires_grad and not step.z.requires_grad
+        for step in seen
+    )
     levels = [step.point.level for step in seen]
     assert levels == sorted(levels, reverse=True)
 
@@ -189,7 +192,9 @@ def test_a_measurement_with_nan_is_refused(name: str, field: str) -> None:
     spoiled = getattr(found, field).clone()
     spoiled[1, 0, 0, 0] = float("nan")
     if name == "paseo" and field == "y":  # it reads the encoded measurement only
-        assert torch.equal(run(name), sampler(name)(prior(), dataclasses.replace(found, y=spoiled), Noise([0, 1])))
+        assert torch.equal(
+            run(name), sampler(name)(prior(), dataclasses.replace(found, y=spoiled), Noise([0, 1]))
+        )
         return
     with pytest.raises(BadInput, match=r"finite|NaN"):
         sampler(name)(prior(), dataclasses.replace(found, **{field: spoiled}), Noise([0, 1]))
@@ -245,7 +250,9 @@ def test_differentiates_what_the_registry_says(name: str) -> None:
     assert denoiser.differentiated == ("denoiser" in said)
     assert codec.decode.differentiated == ("D" in said)
     assert codec.encode.differentiated == ("E" in said)
-    assert (operator.differentiated or name == "paseo") == ("H" in said)  # PASEO's JVPs carry no gradient flag
+    assert (operator.differentiated or name == "paseo") == (
+        "H" in said
+    )  # PASEO's JVPs carry no gradient flag
 
 
 @every_method
@@ -276,7 +283,10 @@ def test_is_a_frozen_value(name: str) -> None:
 def test_the_table_of_methods_has_a_row_each_with_reasons() -> None:
     rows = describe({"sr4": problem(), "jpeg": problem("jpeg")})
     assert [row["name"] for row in rows] == list(METHODS)
-    assert all(row["paper"] and row["needs"] and row["nfe"] and row["default_nfe"] == method(row["name"]).default.nfe for row in rows)
+    assert all(
+        row["paper"] and row["needs"] and row["nfe"] and row["default_nfe"] == method(row["name"]).default.nfe
+        for row in rows
+    )
     blocked = {row["name"] for row in rows if row["unsupported"]["jpeg"]}
     assert blocked == {"psld", "ding", "dds", "diffpir", "ddnm"}
     with pytest.raises(BadInput, match="no method named"):

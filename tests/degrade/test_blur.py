@@ -44,7 +44,9 @@ def test_gaussian_equals_scipy(size: tuple[int, int]) -> None:
 @settings(max_examples=30, deadline=None)
 def test_any_kernel_equals_scipy(size: tuple[int, int], sides: tuple[int, int]) -> None:
     x = _image(*size)
-    kernel = np.random.default_rng(0).random((2 * sides[0] + 1, 2 * sides[1] + 1)) + 0.01  # not symmetric: a flip would show
+    kernel = (
+        np.random.default_rng(0).random((2 * sides[0] + 1, 2 * sides[1] + 1)) + 0.01
+    )  # not symmetric: a flip would show
     expected = ndimage.convolve(x[0, 0].numpy(), kernel / kernel.sum(), mode="mirror")
     np.testing.assert_allclose(Blur(torch.tensor(kernel))(x)[0, 0].numpy(), expected, rtol=0, atol=1e-13)
 

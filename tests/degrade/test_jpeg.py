@@ -1,4 +1,6 @@
-"""JPEG: the exact codec against files made by Pillow, the twin against the exact codec, and their derivatives."""
+"""JPEG: the exact codec against files made by Pillow, the twin against the exact codec, and their
+derivatives.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ from paseo.degrade.jpeg_exact import round_trip
 from paseo.degrade.jpeg_tables import quantisation_tables
 from paseo.errors import BadInput, Unsupported
 
-turbo = pytest.mark.skipif(not features.check_feature("libjpeg_turbo"), reason="this Pillow was built with another JPEG library")
-ZIGZAG = sorted(((i, j) for i in range(8) for j in range(8)), key=lambda p: (sum(p), p[0] if sum(p) % 2 else p[1]))
+turbo = pytest.mark.skipif(
+    not features.check_feature("libjpeg_turbo"), reason="this Pillow was built with another JPEG library"
+)
+ZIGZAG = sorted(
+    ((i, j) for i in range(8) for j in range(8)), key=lambda p: (sum(p), p[0] if sum(p) % 2 else p[1])
+)
 
 
 def _file(array: np.ndarray, quality: int) -> bytes:
@@ -35,11 +41,20 @@ def _content(kind: str, h: int, w: int) -> np.ndarray:
     rng = np.random.default_rng(h * 1000 + w)
     if kind == "photo":
         return _photo(h, w)
-    return rng.integers(0, 256, (h, w, 3), dtype=np.uint8) if kind == "noise" else rng.integers(0, 2, (h, w, 3), dtype=np.uint8) * 255
+    return (
+        rng.integers(0, 256, (h, w, 3), dtype=np.uint8)
+        if kind == "noise"
+        else rng.integers(0, 2, (h, w, 3), dtype=np.uint8) * 255
+    )
 
 
 @turbo
-@given(kind=st.sampled_from(["photo", "noise", "extremes"]), h=st.integers(1, 70), w=st.integers(1, 70), quality=st.integers(1, 100))
+@given(
+    kind=st.sampled_from(["photo", "noise", "extremes"]),
+    h=st.integers(1, 70),
+    w=st.integers(1, 70),
+    quality=st.integers(1, 100),
+)
 @settings(max_examples=120, deadline=None)
 def test_the_codec_gives_pillows_bytes(kind: str, h: int, w: int, quality: int) -> None:
     array = _content(kind, h, w)
@@ -85,7 +100,9 @@ def test_the_twin_is_near_the_codec(rounding) -> None:
 def test_flat_grey_is_kept_up_to_quantisation(make, level: float) -> None:
     y = make(10)(torch.full((1, 3, 24, 24), level))
     assert float(y.std()) < 1e-6
-    assert float((y - level).abs().max()) <= (80 / 8 / 2 + 1) / 127.5  # half a step of the DC coefficient, and one level
+    assert (
+        float((y - level).abs().max()) <= (80 / 8 / 2 + 1) / 127.5
+    )  # half a step of the DC coefficient, and one level
 
 
 def test_the_value_is_exact_and_the_derivative_is_the_twins() -> None:

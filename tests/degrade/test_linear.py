@@ -1,4 +1,6 @@
-"""What every linear degradation promises: linearity, a true adjoint at any size, sizes that fit, members of a batch apart."""
+"""What every linear degradation promises: linearity, a true adjoint at any size, sizes that fit, members of a
+batch apart.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,13 @@ def test_adjoint_is_the_transpose(make, size: tuple[int, int]) -> None:
     u = _draw(*y.shape, seed=1)
     back = A.adjoint(u, size)
     assert back.shape == x.shape
-    # Two sums of n products each, accumulated in any order, differ by at most about n·eps times the sum of magnitudes.
+    # Two sums of n products each, accumulated in any order, differ by at most about n·eps times the sum of
+    # magnitudes.
+
     scale = float(x.norm() * back.norm() + y.norm() * u.norm())
-    assert float((y * u).sum() - (x * back).sum()) == pytest.approx(0, abs=64 * torch.finfo(torch.float64).eps * scale)
+    assert float((y * u).sum() - (x * back).sum()) == pytest.approx(
+        0, abs=64 * torch.finfo(torch.float64).eps * scale
+    )
 
 
 @pytest.mark.parametrize("make", LINEAR.values(), ids=LINEAR)
@@ -90,7 +96,9 @@ def test_dtype_is_kept(make, dtype: torch.dtype) -> None:
     x = _draw(1, 3, 24, 24).clamp(-1, 1)
     y = A(x.to(dtype))
     assert y.dtype == A.adjoint(y, (24, 24)).dtype == A.lift(y, (24, 24)).dtype == dtype
-    # Rounding the input and the result, and in low precision a chain's intermediate results, each costs half an eps of a value near 1.
+    # Rounding the input and the result, and in low precision a chain's intermediate results, each costs half
+    # an eps of a value near 1.
+
     torch.testing.assert_close(y.double(), A(x), rtol=0, atol=4 * torch.finfo(dtype).eps)
 
 

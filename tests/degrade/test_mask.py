@@ -32,17 +32,31 @@ def test_the_hole_is_mid_grey_and_the_rest_untouched() -> None:
     assert torch.equal(y, x)
 
 
-@given(size=st.tuples(st.integers(1, 30), st.integers(1, 30)), factor=st.integers(1, 9), density=st.floats(0.5, 1.0), erode=st.booleans())
+@given(
+    size=st.tuples(st.integers(1, 30), st.integers(1, 30)),
+    factor=st.integers(1, 9),
+    density=st.floats(0.5, 1.0),
+    erode=st.booleans(),
+)
 @settings(max_examples=60, deadline=None)
-def test_latent_cells_by_their_definition(size: tuple[int, int], factor: int, density: float, erode: bool) -> None:
+def test_latent_cells_by_their_definition(
+    size: tuple[int, int], factor: int, density: float, erode: bool
+) -> None:
     h, w = size
     observed = torch.rand(h, w, generator=torch.Generator().manual_seed(h * 31 + w)) < density
     m, n = -(-h // factor), -(-w // factor)
-    seen = [[bool(observed[i * factor : (i + 1) * factor, j * factor : (j + 1) * factor].all()) for j in range(n)] for i in range(m)]
+    seen = [
+        [bool(observed[i * factor : (i + 1) * factor, j * factor : (j + 1) * factor].all()) for j in range(n)]
+        for i in range(m)
+    ]
     if erode:
         near = [-1, 0, 1]
         seen = [
-            [all(seen[i + a][j + b] for a in near for b in near if 0 <= i + a < m and 0 <= j + b < n) for j in range(n)] for i in range(m)
+            [
+                all(seen[i + a][j + b] for a in near for b in near if 0 <= i + a < m and 0 <= j + b < n)
+                for j in range(n)
+            ]
+            for i in range(m)
         ]
     cells = Mask(observed).latent_cells(factor, erode=erode)
     assert torch.equal(cells[0, 0].bool(), torch.tensor(seen))

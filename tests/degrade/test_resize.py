@@ -1,4 +1,6 @@
-"""The down-sampler against other implementations of the same kernel, and against its definition at the border."""
+"""The down-sampler against other implementations of the same kernel, and against its definition at the
+border.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_equals_torch_and_pillow_away_from_the_border(factor: int) -> None:
     inside = (..., slice(2, -2), slice(2, -2))  # the kernel reaches two output pixels far
     theirs = F.interpolate(x, scale_factor=1 / factor, mode="bicubic", antialias=True)
     torch.testing.assert_close(ours[inside], theirs[inside], rtol=0, atol=1e-12)
-    channels = [np.array(Image.fromarray(c).resize((n, n), Image.Resampling.BICUBIC)) for c in x[0].float().numpy()]
+    channels = [
+        np.array(Image.fromarray(c).resize((n, n), Image.Resampling.BICUBIC)) for c in x[0].float().numpy()
+    ]
     pillow = torch.tensor(np.stack(channels))[None].double()
     torch.testing.assert_close(ours[inside], pillow[inside], rtol=0, atol=1e-6)  # Pillow works in float32
     border = (ours - theirs).abs().max()
@@ -45,7 +49,9 @@ def test_borders_are_mirrored_with_the_edge_repeated(factor: float, n: int) -> N
     start = n * (repeats + 1)  # in the middle of the repeats, where x stands forwards
     centre = start + (np.arange(out) + 0.5) * factor - 0.5
     t = np.abs(centre[:, None] - np.arange(len(long))) / factor
-    kernel = np.where(t <= 1, 1.5 * t**3 - 2.5 * t**2 + 1, np.where(t <= 2, -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2, 0))
+    kernel = np.where(
+        t <= 1, 1.5 * t**3 - 2.5 * t**2 + 1, np.where(t <= 2, -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2, 0)
+    )
     expected = (kernel / kernel.sum(1, keepdims=True)) @ long
     np.testing.assert_allclose(bicubic_matrix(n, out, 1 / factor) @ x, expected, rtol=0, atol=1e-12)
 
@@ -66,7 +72,9 @@ def test_constants_stay_and_lift_is_the_inverse_on_smooth_images(factor: float) 
     torch.testing.assert_close(A.lift(A(flat), (45, 50)), flat)
     if factor % 1:
         return  # samples of a stretched cubic reproduce straight lines only if the stretch is an integer
-    # Up-sampling keeps pixel centres where they are: a ramp comes back as the same ramp, away from the mirrored border.
+    # Up-sampling keeps pixel centres where they are: a ramp comes back as the same ramp, away from the
+    # mirrored border.
+
     ramp = torch.linspace(-1, 1, 120, dtype=torch.float64).expand(1, 3, 120, 120)
     margin = int(4 * factor)
     inside = (..., slice(margin, -margin))
@@ -75,8 +83,12 @@ def test_constants_stay_and_lift_is_the_inverse_on_smooth_images(factor: float) 
 
 def test_lift_equals_torch_bicubic_away_from_the_border() -> None:
     y = _photo(32)
-    theirs = F.interpolate(y, scale_factor=4, mode="bicubic", antialias=True)  # the antialiased one has a = −½ as well
-    torch.testing.assert_close(Downsample(4).lift(y)[..., 8:-8, 8:-8], theirs[..., 8:-8, 8:-8], rtol=0, atol=1e-12)
+    theirs = F.interpolate(
+        y, scale_factor=4, mode="bicubic", antialias=True
+    )  # the antialiased one has a = −½ as well
+    torch.testing.assert_close(
+        Downsample(4).lift(y)[..., 8:-8, 8:-8], theirs[..., 8:-8, 8:-8], rtol=0, atol=1e-12
+    )
 
 
 def test_lift_to_an_odd_size_is_a_crop() -> None:

@@ -8,11 +8,28 @@ import pytest
 import torch
 
 from paseo.base import Degradation, Noise
-from paseo.degrade import JPEG, CentreBox, Downsample, GaussianBlur, Task, measure, measurement_noise, register, task, tasks
+from paseo.degrade import (
+    JPEG,
+    CentreBox,
+    Downsample,
+    GaussianBlur,
+    Task,
+    measure,
+    measurement_noise,
+    register,
+    task,
+    tasks,
+)
 from paseo.degrade.tasks import _KNOWN
 from paseo.errors import BadInput, Unsupported
 
-FIVE = {"sr4": Downsample(4), "sr8": Downsample(8), "blur": GaussianBlur(3.0, 61), "inpaint": CentreBox(0.5), "jpeg": JPEG(10)}
+FIVE = {
+    "sr4": Downsample(4),
+    "sr8": Downsample(8),
+    "blur": GaussianBlur(3.0, 61),
+    "inpaint": CentreBox(0.5),
+    "jpeg": JPEG(10),
+}
 
 
 def _images(b: int = 2, n: int = 32) -> torch.Tensor:
@@ -82,7 +99,9 @@ def test_noise_has_the_promised_level_in_unit_range_also_in_the_hole() -> None:
     for part in (hole.flatten(), rest):
         n = part.numel()
         assert abs(float(part.mean())) < 5 * 0.05 / math.sqrt(n)
-        assert abs(float(part.std()) - 0.05) < 5 * 0.05 / math.sqrt(2 * n)  # standard error of a standard deviation
+        assert abs(float(part.std()) - 0.05) < 5 * 0.05 / math.sqrt(
+            2 * n
+        )  # standard error of a standard deviation
     assert float(rest.min()) < 0  # not clamped
 
 

@@ -60,7 +60,9 @@ def test_gain_cg_returns_the_textbook_iterate_lifted(budget: int, weighted: bool
     W = torch.rand(14, generator=generator, dtype=F64) if weighted else torch.ones(14, dtype=F64)
     J, S = system(14, 24, 0.05, 3.0, W)
     b = torch.randn(4, 14, dtype=F64, generator=generator)
-    solve = gain_cg(lambda v: v @ J.T, lambda u: u @ J, W, b, eta2=3.0, trust=0.05, budget=budget, tolerance=0.0)
+    solve = gain_cg(
+        lambda v: v @ J.T, lambda u: u @ J, W, b, eta2=3.0, trust=0.05, budget=budget, tolerance=0.0
+    )
     expected = torch.stack([textbook(S, row, budget) for row in b]) * W @ J
     torch.testing.assert_close(solve.v, expected, rtol=1e-10, atol=1e-12)
     assert solve.iterations.tolist() == [budget] * 4
@@ -72,7 +74,9 @@ def test_products_of_the_lean_solve(budget: int, report: bool) -> None:
     M = matrix(16, 16)
     J, JT = Counter(M), Counter(M.T)
     b = torch.randn(2, 16, dtype=F64)
-    solve = gain_cg(J, JT, torch.ones((), dtype=F64), b, eta2=1.0, trust=1e-3, budget=budget, tolerance=0.0, report=report)
+    solve = gain_cg(
+        J, JT, torch.ones((), dtype=F64), b, eta2=1.0, trust=1e-3, budget=budget, tolerance=0.0, report=report
+    )
     assert JT.calls == budget
     assert J.calls == budget - (0 if report else 1)  # the last residual costs the JVP that was saved
     assert (solve.residual is not None) is report
@@ -82,7 +86,9 @@ def test_reported_residual_is_the_residual() -> None:
     W = torch.ones(10, dtype=F64)
     J, S = system(10, 10, 0.01, 1.0, W)
     b = torch.randn(3, 10, dtype=F64, generator=torch.Generator().manual_seed(4))
-    solve = gain_cg(lambda v: v @ J.T, lambda u: u @ J, W, b, eta2=1.0, trust=0.01, budget=3, tolerance=0.0, report=True)
+    solve = gain_cg(
+        lambda v: v @ J.T, lambda u: u @ J, W, b, eta2=1.0, trust=0.01, budget=3, tolerance=0.0, report=True
+    )
     v = torch.stack([textbook(S, row, 3) for row in b])
     expected = (b - v @ S).norm(dim=1) / b.norm(dim=1)
     assert solve.residual is not None
@@ -104,7 +110,9 @@ def test_members_of_a_batch_do_not_know_each_other(name: str) -> None:
             solve = cg(lambda u: 0.1 * u + s**2 * (u @ M @ M.T), b[keep], budget=6)
         else:
             one = torch.ones((), dtype=F64)
-            solve = gain_cg(lambda v: s * (v @ M.T), lambda u: s * (u @ M), one, b[keep], eta2=1.0, trust=0.1, budget=6)
+            solve = gain_cg(
+                lambda v: s * (v @ M.T), lambda u: s * (u @ M), one, b[keep], eta2=1.0, trust=0.1, budget=6
+            )
         return solve.v, solve.iterations
 
     together, used = run(slice(0, 3))
@@ -119,7 +127,9 @@ def test_a_right_hand_side_of_zero() -> None:
     M = matrix(5, 7)
     b = torch.stack([torch.zeros(5, dtype=F64), torch.ones(5, dtype=F64)])
     for rows, iterations in ((b, [0, 2]), (b[:1], [0])):
-        solve = gain_cg(lambda v: v @ M.T, lambda u: u @ M, torch.ones((), dtype=F64), rows, eta2=1.0, trust=1.0, budget=2)
+        solve = gain_cg(
+            lambda v: v @ M.T, lambda u: u @ M, torch.ones((), dtype=F64), rows, eta2=1.0, trust=1.0, budget=2
+        )
         assert solve.iterations.tolist() == iterations
         assert torch.equal(solve.v[0], torch.zeros(7, dtype=F64))
         assert torch.isfinite(solve.v).all()
@@ -140,7 +150,9 @@ def test_exact_gain_agrees_with_a_converged_cg() -> None:
 
     one = torch.ones((), dtype=F64)
     exact = exact_gain(closed_form, lambda v: v @ M.T, lambda u: u @ M, b, eta2=2.0, trust=0.3, report=True)
-    iterated = gain_cg(lambda v: v @ M.T, lambda u: u @ M, one, b, eta2=2.0, trust=0.3, budget=6, tolerance=0.0)
+    iterated = gain_cg(
+        lambda v: v @ M.T, lambda u: u @ M, one, b, eta2=2.0, trust=0.3, budget=6, tolerance=0.0
+    )
     torch.testing.assert_close(exact.v, iterated.v, rtol=1e-10, atol=1e-10)
     assert exact.residual is not None
     assert (exact.residual < 1e-12).all()
@@ -157,6 +169,9 @@ def test_what_is_not_finite_does_not_pass_for_solved(bad: float) -> None:
     b = torch.ones(2, 3, dtype=F64)
     b[1, 0] = bad
     one = torch.ones((), dtype=F64)
-    for solve in (cg(lambda u: 2.0 * u, b, budget=3), gain_cg(lambda v: v, lambda u: u, one, b, eta2=1.0, trust=1.0, budget=3)):
+    for solve in (
+        cg(lambda u: 2.0 * u, b, budget=3),
+        gain_cg(lambda v: v, lambda u: u, one, b, eta2=1.0, trust=1.0, budget=3),
+    ):
         assert torch.isfinite(solve.v[0]).all()
         assert not torch.isfinite(solve.v[1]).all()

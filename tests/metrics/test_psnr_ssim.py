@@ -19,7 +19,9 @@ from paseo.metrics import consistency, psnr, ssim
 
 def _pair(h: int = 64, w: int = 48, noise: float = 0.1) -> tuple[torch.Tensor, torch.Tensor]:
     reference = torch.tensor(data.astronaut()[:h, 150 : 150 + w]).permute(2, 0, 1)[None].double() / 255
-    x = reference + noise * torch.randn(reference.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x = reference + noise * torch.randn(
+        reference.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     return x.clamp(0, 1), reference
 
 
@@ -39,7 +41,13 @@ def test_psnr_equals_scikit_image(h: int, w: int, noise: float) -> None:
 @settings(max_examples=25, deadline=None)
 def test_ssim_equals_scikit_image(h: int, w: int, noise: float) -> None:
     x, reference = _pair(h, w, noise)
-    options = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False, "data_range": 1.0, "channel_axis": -1}
+    options = {
+        "gaussian_weights": True,
+        "sigma": 1.5,
+        "use_sample_covariance": False,
+        "data_range": 1.0,
+        "channel_axis": -1,
+    }
     expected = structural_similarity(_numpy(x), _numpy(reference), **options)
     assert ssim(x, reference).item() == pytest.approx(expected, abs=1e-9)
 
@@ -59,7 +67,9 @@ def test_a_region_counts_alone() -> None:
     both = psnr(torch.cat([x, x]), torch.cat([reference, reference]), torch.stack([hole, 1 - hole])[:, None])
     torch.testing.assert_close(both[:1], psnr(x, reference, hole))
     share = hole.mean().item()
-    whole = -10 * math.log10(share * 10 ** (-both[0].item() / 10) + (1 - share) * 10 ** (-both[1].item() / 10))
+    whole = -10 * math.log10(
+        share * 10 ** (-both[0].item() / 10) + (1 - share) * 10 ** (-both[1].item() / 10)
+    )
     assert whole == pytest.approx(psnr(x, reference).item(), abs=1e-9)
 
 
@@ -74,10 +84,14 @@ def test_values_are_clamped_as_saving_would() -> None:
 def test_scores_are_per_image_and_in_half_precision_too(metric) -> None:
     x, reference = _pair()
     other = reference.flip(-1)
-    torch.testing.assert_close(metric(torch.cat([x, other]), torch.cat([reference, reference]))[1:], metric(other, reference))
+    torch.testing.assert_close(
+        metric(torch.cat([x, other]), torch.cat([reference, reference]))[1:], metric(other, reference)
+    )
     score = metric(x.bfloat16(), reference.bfloat16())
     assert score.dtype == torch.float32
-    assert score.item() == pytest.approx(metric(x.bfloat16().double(), reference.bfloat16().double()).item(), rel=1e-4)
+    assert score.item() == pytest.approx(
+        metric(x.bfloat16().double(), reference.bfloat16().double()).item(), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("metric", [psnr, ssim])
@@ -109,7 +123,11 @@ def test_consistency_sees_only_what_the_degradation_sees() -> None:
     assert consistency(filled, reference, inpaint).item() == 0
     assert psnr(filled, reference).item() < 40
     shifted = (reference * 0.8 + 0.1).clamp(0, 1)
-    expected = (Downsample(4)(2 * shifted - 1) - Downsample(4)(2 * reference - 1)).square().mean().sqrt().item()
+    expected = (
+        (Downsample(4)(2 * shifted - 1) - Downsample(4)(2 * reference - 1)).square().mean().sqrt().item()
+    )
     assert consistency(shifted, reference, Downsample(4)).item() == pytest.approx(expected, rel=1e-12)
     flat = torch.full((1, 3, 32, 32), 0.25)
-    assert consistency(flat + 0.5, flat, Downsample(4)).item() == pytest.approx(1.0, rel=1e-5)  # half of [0,1] is 1 in [-1,1]
+    assert consistency(flat + 0.5, flat, Downsample(4)).item() == pytest.approx(
+        1.0, rel=1e-5
+    )  # half of [0,1] is 1 in [-1,1]

@@ -61,14 +61,18 @@ def images(count: int = 2) -> Tensor:
     return torch.rand(count, 3, 8, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
 
 
-def chain(function: Callable[[Tensor], Tensor], factor: float = 1.0, offset: float = 0.0) -> Callable[[Tensor], Tensor]:
+def chain(
+    function: Callable[[Tensor], Tensor], factor: float = 1.0, offset: float = 0.0
+) -> Callable[[Tensor], Tensor]:
     """E∘A∘D in float64, scaled and shifted by known amounts."""
     codec = Patches().double()
     return lambda z: factor * codec.encode(function(codec.decode(z))) + offset
 
 
 def test_the_chain_itself_passes() -> None:
-    check = check_operator(chain(dim), Patches(), Degrade(dim), images(), operator_noise=0.1, power_iterations=60)
+    check = check_operator(
+        chain(dim), Patches(), Degrade(dim), images(), operator_noise=0.1, power_iterations=60
+    )
     row = check.rows[0]
     assert (check.precision, row.latents, row.images, row.reliable) == ("float64", "clean", 2, True)
     assert row.mean.value_error < 1e-12
@@ -91,7 +95,9 @@ def test_known_errors_are_reported() -> None:
 
 def test_the_wrong_direction_is_seen() -> None:
     row = check_operator(chain(lambda x: x.flip(-2)), Patches(), Degrade(dim), images(), directions=8).rows[0]
-    assert abs(row.mean.cosine) < 5 / math.sqrt(16 * 192)  # of independent vectors: std 1/√n, here n = 192, sixteen of them
+    assert abs(row.mean.cosine) < 5 / math.sqrt(
+        16 * 192
+    )  # of independent vectors: std 1/√n, here n = 192, sixteen of them
     assert row.mean.do_nothing_error > 0.1
 
 
@@ -109,7 +115,14 @@ def test_a_rounding_degradation_is_called_unreliable() -> None:
 
 
 def test_table_and_json() -> None:
-    check = check_operator(chain(dim), Patches(), Degrade(lambda x: torch.zeros_like(x)), images(), reconstructions=images(3), name="zero")
+    check = check_operator(
+        chain(dim),
+        Patches(),
+        Degrade(lambda x: torch.zeros_like(x)),
+        images(),
+        reconstructions=images(3),
+        name="zero",
+    )
     table = check.table()
     assert [line.split()[0] for line in table.splitlines()[2:4]] == ["clean", "re-encoded"]
     values = json.loads(json.dumps(check.to_dict(), allow_nan=False))
@@ -122,22 +135,31 @@ def test_table_and_json() -> None:
 def test_the_network_is_bound_and_its_adjoint_error_is_rounding() -> None:
     seen: list[tuple[int, int]] = []
     codec, net, z = Patches(), OperatorNet(12), torch.randn(2, 12, 4, 4)
-    check = check_operator(net, codec, Degrade(dim), latents=z, sigma_y=0.02, progress=lambda i, n: seen.append((i, n)))
+    check = check_operator(
+        net, codec, Degrade(dim), latents=z, sigma_y=0.02, progress=lambda i, n: seen.append((i, n))
+    )
     mean = check.rows[0].mean
     assert seen == [(1, 2), (2, 2)]
     assert mean.adjoint_error < 1e-6
     want = (net.bind(0.02)(z) - chain(dim)(z.double())).square().flatten(1).mean(1).sqrt().mean().item()
     assert mean.value_error == pytest.approx(want, rel=1e-5)
-    assert mean.norm == pytest.approx(_largest_singular_value(net, z), rel=0.05)  # power iteration comes from below
+    assert mean.norm == pytest.approx(
+        _largest_singular_value(net, z), rel=0.05
+    )  # power iteration comes from below
 
 
 def _largest_singular_value(net: OperatorNet, z: Tensor) -> float:
-    jacobians = [torch.autograd.functional.jacobian(net.bind(0.02), x).reshape(x.numel(), -1) for x in z.split(1)]
+    jacobians = [
+        torch.autograd.functional.jacobian(net.bind(0.02), x).reshape(x.numel(), -1) for x in z.split(1)
+    ]
     return max(torch.linalg.matrix_norm(J, 2).item() for J in jacobians)
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
-    first, again, other = (check_operator(chain(dim), Patches(), Degrade(torch.tanh), images(), seed=s).to_dict() for s in (1, 1, 2))
+    first, again, other = (
+        check_operator(chain(dim), Patches(), Degrade(torch.tanh), images(), seed=s).to_dict()
+        for s in (1, 1, 2)
+    )
     assert first == again
     assert first["rows"] != other["rows"]
 
@@ -149,7 +171,9 @@ def test_a_codec_that_cannot_be_copied_runs_in_float32() -> None:
 
     assert in_float64(Stubborn()) is None
     operator = Patches()
-    check = check_operator(lambda z: operator.encode(dim(operator.decode(z))), Stubborn(), Degrade(dim), images().float())
+    check = check_operator(
+        lambda z: operator.encode(dim(operator.decode(z))), Stubborn(), Degrade(dim), images().float()
+    )
     assert check.precision == "float32"
     assert check.rows[0].mean.cosine > 0.9999
 

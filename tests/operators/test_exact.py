@@ -86,7 +86,9 @@ def test_gaussian_blur_is_a_circular_convolution() -> None:
 def test_the_paper_s_blur_keeps_one_percent_of_the_finest_band() -> None:
     gain = LatentBlur.gaussian((64, 64)).transfer.abs()
     f = (torch.fft.fftfreq(64)[:, None] ** 2 + torch.fft.fftfreq(64)[None, :] ** 2).sqrt()
-    kept = [gain[(f >= a) & (f < b)].mean().item() for a, b in ((0, 0.1), (0.1, 0.3), (0.3, 0.4), (0.4, 0.75))]
+    kept = [
+        gain[(f >= a) & (f < b)].mean().item() for a, b in ((0, 0.1), (0.1, 0.3), (0.3, 0.4), (0.4, 0.75))
+    ]
     assert kept == pytest.approx([0.91, 0.41, 0.09, 0.01], abs=0.005)
 
 

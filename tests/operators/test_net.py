@@ -1,4 +1,6 @@
-"""The operator network is the one that was published: its size, its formula, its noise embedding and its position map."""
+"""The operator network is the one that was published: its size, its formula, its noise embedding and its
+position map.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_forward_is_the_published_formula() -> None:
     net, z, s = make_net(), torch.randn(2, 4, 6, 9, dtype=torch.float64), 0.03
     w = dict(net.state_dict())
     e = noise_embedding(s, z)[0]
-    p = F.interpolate(position_map().double(), size=(6, 9), mode="bilinear", align_corners=False).expand(2, -1, -1, -1)
+    p = F.interpolate(position_map().double(), size=(6, 9), mode="bilinear", align_corners=False).expand(
+        2, -1, -1, -1
+    )
     k0 = F.conv2d(torch.cat([z, p], 1), w["stem.weight"], w["stem.bias"], padding=1)
     k1 = block(w, "down.0", k0, e)
     h = block(w, "down.2", block(w, "down.1", k1, e), e)

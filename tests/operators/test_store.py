@@ -159,7 +159,7 @@ def test_an_unknown_autoencoder_cannot_be_checked(ours: str, theirs: str) -> Non
 
 
 def test_the_diffusers_face_reads_and_writes_the_same_files(net: OperatorNet, tmp_path: Path) -> None:
-    from paseo.operators.hub import OperatorModel
+    from paseo.hub.operator import OperatorModel
 
     save_operator(net, tmp_path / "ours", half=True)
     plain = load_operator(tmp_path / "ours")

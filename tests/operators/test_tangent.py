@@ -1,4 +1,6 @@
-"""The hand-written linearisation is the derivative: equal to automatic differentiation, and no dearer than it claims."""
+"""The hand-written linearisation is the derivative: equal to automatic differentiation, and no dearer than it
+claims.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def assert_is_the_derivative(H: BoundOperator, z: Tensor) -> None:
     assert distance(JT(u), JT_ad(u)) < ROUNDING
 
 
-@pytest.mark.parametrize(("channels", "batch", "size"), [(4, 1, (8, 8)), (16, 2, (5, 7)), (12, 3, (16, 16)), (1, 2, (1, 3))])
+@pytest.mark.parametrize(
+    ("channels", "batch", "size"), [(4, 1, (8, 8)), (16, 2, (5, 7)), (12, 3, (16, 16)), (1, 2, (1, 3))]
+)
 def test_equals_automatic_differentiation(channels: int, batch: int, size: tuple[int, int]) -> None:
     assert_is_the_derivative(make_net(channels).bind(0.01), vectors(batch, channels, *size)[0])
 
@@ -174,7 +178,9 @@ def test_a_correction_needs_no_more_than_its_products(budget: int) -> None:
     H, z = OperatorNet(4).bind(0.01), torch.randn(1, 4, 16, 16)
     sampler = PASEO(cg_budget=budget, cg_tolerance=0.0)
     H.linearize(z)  # transposed weights are made once
-    correction = flops(lambda: sampler.correct(H, z, z + 0.1, torch.zeros_like(z), 0.5, torch.ones(()), Noise(0)))
+    correction = flops(
+        lambda: sampler.correct(H, z, z + 0.1, torch.zeros_like(z), 0.5, torch.ones(()), Noise(0))
+    )
     assert correction <= (2 * budget + 1) * flops(lambda: H(z))
 
 

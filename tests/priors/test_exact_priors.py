@@ -1,4 +1,6 @@
-"""Exact priors: their denoisers against brute force, their draws, their posteriors, and one prior in three scalings."""
+"""Exact priors: their denoisers against brute force, their draws, their posteriors, and one prior in three
+scalings.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def covariance(request: pytest.FixtureRequest) -> Covariance:
 def test_functions_of_a_covariance(covariance: Covariance) -> None:
     C, x = covariance.matrix(), normal(3, *SHAPE)
     torch.testing.assert_close(covariance.apply(lambda v: v, x).flatten(1), x.flatten(1) @ C)
-    torch.testing.assert_close(covariance.apply(torch.reciprocal, x).flatten(1), torch.linalg.solve(C, x.flatten(1).T).T)
+    torch.testing.assert_close(
+        covariance.apply(torch.reciprocal, x).flatten(1), torch.linalg.solve(C, x.flatten(1).T).T
+    )
     root = covariance.apply(torch.sqrt, torch.eye(SIZE, dtype=F64).view(-1, *SHAPE)).flatten(1)
     torch.testing.assert_close(root @ root.T, C)
     torch.testing.assert_close(covariance.diagonal().flatten(), C.diagonal())
@@ -93,7 +97,9 @@ def test_what_is_no_covariance() -> None:
 
 @pytest.mark.parametrize("schedule", [Flow(), VP(), VE(), Cosine()], ids=repr)
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
-def test_gaussian_denoiser_is_the_conditional_mean(covariance: Covariance, schedule: Schedule, fraction: float) -> None:
+def test_gaussian_denoiser_is_the_conditional_mean(
+    covariance: Covariance, schedule: Schedule, fraction: float
+) -> None:
     mean, x = normal(*SHAPE, seed=1), normal(3, *SHAPE, seed=2)
     t = schedule.times(20)[0] * fraction
     p = schedule.point(t)
@@ -130,8 +136,13 @@ def test_exact_draws_have_the_prior_s_moments(covariance: Covariance) -> None:
 
 
 def test_mixture_denoiser_by_brute_force() -> None:
-    """E[z|x] by importance: an average of prior draws weighted with the likelihood of x, to five standard errors."""
-    prior = MixturePrior(torch.tensor([0.3, 0.7]), (Gaussian(normal(2) + 2.0, Dense(spd(2))), Gaussian(normal(2) - 1.0, Dense(spd(2, 1)))))
+    """E[z|x] by importance: an average of prior draws weighted with the likelihood of x, to five standard
+    errors.
+    """
+    prior = MixturePrior(
+        torch.tensor([0.3, 0.7]),
+        (Gaussian(normal(2) + 2.0, Dense(spd(2))), Gaussian(normal(2) - 1.0, Dense(spd(2, 1)))),
+    )
     x, t = torch.tensor([[0.4, -0.2]], dtype=F64), 0.6
     p = prior.schedule.point(t)
     z = prior.sample(Noise(range(20_000)))
@@ -150,7 +161,9 @@ def test_mixture_of_one_is_a_gaussian(covariance: Covariance) -> None:
 
 
 def test_mixture_moments() -> None:
-    prior = MixturePrior.isotropic([normal(3, seed=i) for i in range(3)], std=0.3, weights=torch.tensor([1.0, 2.0, 1.0]))
+    prior = MixturePrior.isotropic(
+        [normal(3, seed=i) for i in range(3)], std=0.3, weights=torch.tensor([1.0, 2.0, 1.0])
+    )
     n = 5000
     draws = prior.sample(Noise(range(n)))
     C = prior.covariance()
@@ -165,7 +178,10 @@ def test_what_is_no_mixture() -> None:
     with pytest.raises(BadInput, match="one positive weight"):
         MixturePrior.isotropic([torch.zeros(2), torch.ones(2)], 1.0, torch.tensor([1.0, -1.0]))
     with pytest.raises(BadInput, match="different shapes"):
-        Mixture(torch.ones(2), (Gaussian(torch.zeros(2), Isotropic(1.0, (2,))), Gaussian(torch.zeros(3), Isotropic(1.0, (3,)))))
+        Mixture(
+            torch.ones(2),
+            (Gaussian(torch.zeros(2), Isotropic(1.0, (2,))), Gaussian(torch.zeros(3), Isotropic(1.0, (3,)))),
+        )
 
 
 OPERATORS: dict[str, Callable[[], Linear]] = {
@@ -184,7 +200,9 @@ def test_posterior_of_every_linear_pair(covariance: Covariance, name: str) -> No
     assert isinstance(found, Gaussian)
     C, H = covariance.matrix(), operator.matrix(SHAPE)
     precision = torch.linalg.inv(C) + H.T @ H / r**2
-    expected = torch.linalg.solve(precision, (torch.linalg.solve(C, mean.flatten()) + y.flatten(1) @ H / r**2).T).T
+    expected = torch.linalg.solve(
+        precision, (torch.linalg.solve(C, mean.flatten()) + y.flatten(1) @ H / r**2).T
+    ).T
     torch.testing.assert_close(found.mean.flatten(1), expected, rtol=1e-7, atol=1e-8)
     torch.testing.assert_close(found.covariance.matrix(), torch.linalg.inv(precision), rtol=1e-7, atol=1e-8)
 
@@ -200,7 +218,9 @@ def test_stationary_posterior_stays_in_fourier_at_full_size() -> None:
 
 
 def test_mixture_posterior_by_brute_force() -> None:
-    prior = MixturePrior.isotropic([normal(3, seed=i) * 2 for i in range(3)], std=0.5, weights=torch.tensor([1.0, 2.0, 3.0]))
+    prior = MixturePrior.isotropic(
+        [normal(3, seed=i) * 2 for i in range(3)], std=0.5, weights=torch.tensor([1.0, 2.0, 3.0])
+    )
     operator, r = LatentMatrix(normal(2, 3, seed=8)), 0.7
     y = operator(prior.components[1].mean[None]) + 0.2
     found = posterior(prior, operator, y, r)
@@ -216,7 +236,9 @@ def test_a_posterior_needs_a_known_operator() -> None:
     with pytest.raises(BadInput, match="no closed form"):
         posterior(GaussianPrior.white((2,)), torch.nn.Linear(2, 2), torch.zeros(1, 2), 0.1)
     with pytest.raises(BadInput, match="one measurement at a time"):
-        posterior(MixturePrior.isotropic([torch.zeros(2)], 1.0), LatentMatrix(torch.eye(2)), torch.zeros(2, 2), 0.1)
+        posterior(
+            MixturePrior.isotropic([torch.zeros(2)], 1.0), LatentMatrix(torch.eye(2)), torch.zeros(2, 2), 0.1
+        )
 
 
 @pytest.mark.parametrize("view", [as_flow, as_vp, as_ve], ids=lambda f: f.__name__)
@@ -229,7 +251,9 @@ def test_views_estimate_the_same(view: Callable[[Prior], Prior], schedule: Sched
         q = seen.schedule.at_level(p.level)
         x = normal(2, *SHAPE, seed=5)
         capped = 1e-7 if p.level < 1e4 else 1e-3  # VE has no pure noise: it enters with 1e-4 of signal
-        torch.testing.assert_close(seen.x0(x * (q.scale / p.scale), q.t), prior.x0(x, t), rtol=1e-6, atol=capped)
+        torch.testing.assert_close(
+            seen.x0(x * (q.scale / p.scale), q.t), prior.x0(x, t), rtol=1e-6, atol=capped
+        )
 
 
 def test_a_view_of_the_native_scaling_is_the_prior_itself() -> None:

@@ -1,4 +1,6 @@
-"""A mixture behind a small nonlinear operator, and a convolutional one with a dead corner: what PASEO is tested on."""
+"""A mixture behind a small nonlinear operator, and a convolutional one with a dead corner: what PASEO is
+tested on.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,25 @@ def prior(schedule: Any = None) -> MixturePrior:
 
 def problem(batch: int = 3, operator: Any = None, observed: Tensor | None = None) -> Problem:
     y = normal(batch, Q, seed=9)
-    return Problem(y=y, y_z=y, sigma_y=0.01, operator=operator or Smooth(), observed=observed, latent_shape=(batch, D))
+    return Problem(
+        y=y, y_z=y, sigma_y=0.01, operator=operator or Smooth(), observed=observed, latent_shape=(batch, D)
+    )
 
 
 def conv_problem(batch: int = 2, observed: Tensor | None = None) -> tuple[GaussianPrior, Problem]:
     """A convolutional operator on 3×6×6 latents with a dead corner."""
     torch.manual_seed(1)
-    net = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.SiLU(), nn.Conv2d(5, 3, 3, padding=1)).to(F64).requires_grad_(False)
+    net = (
+        nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.SiLU(), nn.Conv2d(5, 3, 3, padding=1))
+        .to(F64)
+        .requires_grad_(False)
+    )
     alive = torch.ones(6, 6, dtype=F64)
     alive[:3, :3] = 0.0
     y = normal(batch, 3, 6, 6, seed=2)
-    return GaussianPrior.natural((3, 6, 6)), Problem(y=y, y_z=y, sigma_y=0.01, operator=lambda z: alive * net(z), observed=observed)
+    return GaussianPrior.natural((3, 6, 6)), Problem(
+        y=y, y_z=y, sigma_y=0.01, operator=lambda z: alive * net(z), observed=observed
+    )
 
 
 class Counting:

@@ -15,7 +15,9 @@ SIDE, TAU, LEVEL = 64, 0.5, 0.8
 
 
 def explored(steps: int, h: float, **changes: object) -> tuple[torch.Tensor, torch.Tensor, float, float]:
-    """z after J steps on N(x̂₀, ς²) × N(y; z, τ²) from x̂₀, entry by entry alike; with precision and posterior mean."""
+    """z after J steps on N(x̂₀, ς²) × N(y; z, τ²) from x̂₀, entry by entry alike; with precision and
+    posterior mean.
+    """
     y, x0 = torch.full((1, 3, SIDE, SIDE), 1.0), torch.full((1, 3, SIDE, SIDE), -1.0)
     found = mask_problem(torch.ones(SIDE, SIDE), y, TAU)
     z = DAPS(mcmc_steps=steps, tau=TAU, **changes).explore(found, x0, LEVEL, h, Noise([0]))
@@ -25,7 +27,9 @@ def explored(steps: int, h: float, **changes: object) -> tuple[torch.Tensor, tor
 
 @pytest.mark.parametrize(("steps", "h"), [(3, 0.02), (60, 0.02), (60, 0.1)])
 def test_langevin_has_its_closed_form_law(steps: int, h: float) -> None:
-    """z' = z + h(b − Pz) + √(2h)ξ is autoregressive with a = 1 − hP: mean m + aᴶ(z₀ − m), variance 2h(1 − a²ᴶ)/(1 − a²)."""
+    """z' = z + h(b − Pz) + √(2h)ξ is autoregressive with a = 1 − hP: mean m + aᴶ(z₀ − m), variance 2h(1 −
+    a²ᴶ)/(1 − a²).
+    """
     z, x0, P, m = explored(steps, h)
     a, n = 1 - h * P, z.numel()
     mean = m + a**steps * (float(x0[0, 0, 0, 0]) - m)
@@ -56,7 +60,9 @@ def test_likelihood_options() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["flow", "vp"])
-@pytest.mark.parametrize("options", [{"ode": "edm"}, {"anneal": "edm"}, {"ode": "edm", "anneal": "edm", "dynamics": "hmc"}])
+@pytest.mark.parametrize(
+    "options", [{"ode": "edm"}, {"anneal": "edm"}, {"ode": "edm", "anneal": "edm", "dynamics": "hmc"}]
+)
 def test_official_grids_run_and_their_calls_are_declared(schedule: str, options: dict[str, str]) -> None:
     chosen, counted = sampler("daps", clip=1.0, likelihood="square", **options), Counted(prior(schedule))
     assert torch.isfinite(chosen(counted, problem(), Noise([0, 1]))).all()

@@ -60,19 +60,27 @@ def misfit(found: Problem, z: Tensor) -> float:
 
 def test_the_defect_is_a_share_of_the_operators_error() -> None:
     z = 0.1 * prior().sample(Noise([3, 4]))  # inside the range of images, where the clamp does nothing
-    torch.testing.assert_close(defect(biased(0.25), z), torch.full_like(z, -0.25 * SHARE), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        defect(biased(0.25), z), torch.full_like(z, -0.25 * SHARE), rtol=1e-4, atol=1e-5
+    )
     torch.testing.assert_close(defect(biased(0.0), z), torch.zeros_like(z), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("every", "steps"), [(0, []), (1, list(range(4, 17))), (3, [4, 7, 10, 13, 16])])
-def test_looks_begin_after_a_fifth_keep_their_distance_and_spare_the_last_step(every: int, steps: list[int]) -> None:
+def test_looks_begin_after_a_fifth_keep_their_distance_and_spare_the_last_step(
+    every: int, steps: list[int]
+) -> None:
     assert [k for k in range(19) if looks(k, 20, every)] == steps
 
 
 def test_a_biased_operator_is_set_right() -> None:
-    """With the bias the sampler believes a wrong measurement; looking at it brings the result back to the true one."""
+    """With the bias the sampler believes a wrong measurement; looking at it brings the result back to the
+    true one.
+    """
     found = biased(0.3)
-    blind, looking = (misfit(found, s(prior(), found, Noise([0, 1]))) for s in (PLAIN, replace(PLAIN, recheck=2)))
+    blind, looking = (
+        misfit(found, s(prior(), found, Noise([0, 1]))) for s in (PLAIN, replace(PLAIN, recheck=2))
+    )
     honest = misfit(found, PLAIN(prior(), biased(0.0), Noise([0, 1])))
     assert honest < looking < blind
     assert looking - honest < 0.5 * (blind - honest)

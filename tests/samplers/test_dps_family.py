@@ -74,7 +74,9 @@ def test_gluing_of_an_identity_measurement_is_the_distance_to_the_encoding() -> 
 def test_gluing_has_the_gradient_of_the_formula(task: str) -> None:
     """The self-adjoint shortcut against plain autograd through A and Aᵀ, in float64."""
     found = problem(task, dtype=torch.float64)
-    x = torch.randn(2, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_(True)
+    x = torch.randn(
+        2, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    ).requires_grad_(True)
     probe = torch.randn(x.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     A = found.degradation
     assert A is not None

@@ -22,10 +22,18 @@ SHAPE = (2, 4, 4)
 
 def problem(**changes: Any) -> Problem:
     y = torch.zeros(2, *SHAPE)
-    return replace(Problem(y=y, y_z=y, sigma_y=0.01, operator=nn.Conv2d(2, 2, 1).requires_grad_(False)), **changes)
+    return replace(
+        Problem(y=y, y_z=y, sigma_y=0.01, operator=nn.Conv2d(2, 2, 1).requires_grad_(False)), **changes
+    )
 
 
-def run(sampler: PASEO, task: Problem, prior: Any = None, noise: Noise | None = None, watch: Any = lambda step: None) -> Tensor:
+def run(
+    sampler: PASEO,
+    task: Problem,
+    prior: Any = None,
+    noise: Noise | None = None,
+    watch: Any = lambda step: None,
+) -> Tensor:
     return sampler(prior or GaussianPrior.white(SHAPE), task, noise or Noise([0, 1]), watch)
 
 
@@ -82,7 +90,9 @@ def test_a_measurement_that_is_no_batch_of_floats(y: Tensor) -> None:
 
 
 def test_an_operator_with_another_output() -> None:
-    with pytest.raises(BadInput, match=r"to \(2, 3, 4, 4\), but .* \(2, 2, 4, 4\)\. Is it an operator of another model"):
+    with pytest.raises(
+        BadInput, match=r"to \(2, 3, 4, 4\), but .* \(2, 2, 4, 4\)\. Is it an operator of another model"
+    ):
         run(PASEO(steps=5), problem(operator=nn.Conv2d(2, 3, 1)))
 
 
@@ -164,7 +174,9 @@ class Failing:
 @pytest.mark.parametrize(("call", "step"), [(1, 1), (4, 2), (5, 3), (7, 4)])
 def test_a_latent_that_becomes_non_finite_names_the_step(call: int, step: int) -> None:
     seen: list[Step] = []
-    with pytest.raises(NotFinite, match=f"non-finite at step {step} of 4 .*smaller cg_budget or relaxation, or more damping"):
+    with pytest.raises(
+        NotFinite, match=f"non-finite at step {step} of 4 .*smaller cg_budget or relaxation, or more damping"
+    ):
         run(PASEO(steps=5), problem(), Failing(call), watch=seen.append)
     assert [s.index for s in seen] == list(range(step - 1))  # no step is shown half done
 

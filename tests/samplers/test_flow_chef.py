@@ -1,4 +1,6 @@
-"""FlowChef: Euler without correction; with one step of the squared loss, the first-order step of the reductions."""
+"""FlowChef: Euler without correction; with one step of the squared loss, the first-order step of the
+reductions.
+"""
 
 from __future__ import annotations
 

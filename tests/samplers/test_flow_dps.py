@@ -24,11 +24,15 @@ def test_at_pure_noise_the_blend_is_the_data_estimate_and_nearly_none_at_the_end
     moves = []
     for kappa in (0.0, 0.3):
         seen: list[Step] = []
-        sampler("flow-dps", step_size=kappa, inner_steps=1, steps=4, lift="none")(prior(), problem(), Noise([0, 1]), seen.append)
+        sampler("flow-dps", step_size=kappa, inner_steps=1, steps=4, lift="none")(
+            prior(), problem(), Noise([0, 1]), seen.append
+        )
         moves.append(seen[0].z)
     length = (moves[1] - moves[0]).flatten(1).norm(dim=1)
     assert (length > 0).all()
-    assert (length <= 0.3 * (1 + 1e-4)).all()  # κ times the gradient of an unsquared norm: at most κ‖A D‖, and ‖A‖ ≤ 1
+    assert (
+        length <= 0.3 * (1 + 1e-4)
+    ).all()  # κ times the gradient of an unsquared norm: at most κ‖A D‖, and ‖A‖ ≤ 1
 
 
 @pytest.mark.parametrize("lift", ["adjoint", "pinv", "none"])
@@ -38,7 +42,9 @@ def test_lifted_norms_and_their_gradients(lift: str) -> None:
     A = Downsample(4)
     eye = torch.eye(3 * 16 * 16, dtype=torch.float64).view(-1, 3, 16, 16)
     matrix = A(eye).flatten(1).T
-    B = {"adjoint": matrix.T, "pinv": torch.linalg.pinv(matrix), "none": torch.eye(48, dtype=torch.float64)}[lift]
+    B = {"adjoint": matrix.T, "pinv": torch.linalg.pinv(matrix), "none": torch.eye(48, dtype=torch.float64)}[
+        lift
+    ]
     r = found.y.clone().requires_grad_(True)
     have = lifted_norm(found, lift)(r)
     want = (r.flatten(1) @ B.T).norm(dim=1)

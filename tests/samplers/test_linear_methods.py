@@ -20,7 +20,9 @@ SHAPE = (2, 8, 8)
 OPERATORS = {
     "mask": LatentMask.holes((8, 8), 0.4),
     "blur": LatentBlur.gaussian((8, 8), 0.6),
-    "matrix": LatentMatrix(torch.randn(40, 128, generator=torch.Generator().manual_seed(0)).double() / 8, SHAPE),
+    "matrix": LatentMatrix(
+        torch.randn(40, 128, generator=torch.Generator().manual_seed(0)).double() / 8, SHAPE
+    ),
 }
 
 
@@ -61,7 +63,9 @@ def test_paseos_correction_from_the_denoised_estimate_is_the_same(name: str) -> 
     found, z = latent_problem(name)
     eta_z, r = 0.7, 0.3
     paseo = PASEO(operator_noise=r, cg_budget=300, cg_tolerance=1e-14)
-    star = paseo.correct(found.operator, z, z, found.y, eta_z, torch.ones((), dtype=torch.float64), Noise([0, 1]))
+    star = paseo.correct(
+        found.operator, z, z, found.y, eta_z, torch.ones((), dtype=torch.float64), Noise([0, 1])
+    )
     closed = linear_model(found).closed_form(z, r**2 / eta_z**2)
     assert closed is not None
     torch.testing.assert_close(star, closed, rtol=1e-8, atol=1e-8)
@@ -90,7 +94,9 @@ def test_a_measurement_that_no_latent_explains_does_no_harm() -> None:
     """Noise in the hole of a mask: A⁺ ignores it."""
     found, _ = latent_problem("mask")
     noisy = replace(found, y_z=torch.where(found.y_z == 0, 5.0, found.y_z))
-    a, b = (linear_model(q).correct(torch.zeros(2, *SHAPE).double(), 1.0, 0.0, 50, 1e-12) for q in (found, noisy))
+    a, b = (
+        linear_model(q).correct(torch.zeros(2, *SHAPE).double(), 1.0, 0.0, 50, 1e-12) for q in (found, noisy)
+    )
     torch.testing.assert_close(a, b)
 
 
@@ -102,7 +108,9 @@ def test_where_the_linear_model_comes_from() -> None:
     masked = replace(problem("inpaint"), codec=object())  # not an identity: only the mask is left
     model = linear_model(masked)
     assert torch.equal(model.y, masked.observed * masked.y_z)
-    free = replace(masked, operator=LatentMask(torch.ones(())))  # a mask of one's own: hidden cells have no say
+    free = replace(
+        masked, operator=LatentMask(torch.ones(()))
+    )  # a mask of one's own: hidden cells have no say
     assert torch.equal(linear_model(free).A(masked.y_z), model.A(masked.y_z))
     scaled = linear_model(replace(pixels, codec=IdentityCodec(2, std=0.5)))
     z, r = prior().sample(Noise([0, 1])), Noise([2, 3]).like(pixels.y)
@@ -148,5 +156,7 @@ def test_diffpir_trusts_the_measurement_more_at_high_noise() -> None:
 
 def test_diffpir_skips_the_last_data_step_unless_asked() -> None:
     found = problem()
-    plain, full = (sampler("diffpir", last_data_step=flag)(prior(), found, Noise([0, 1])) for flag in (False, True))
+    plain, full = (
+        sampler("diffpir", last_data_step=flag)(prior(), found, Noise([0, 1])) for flag in (False, True)
+    )
     assert not torch.equal(plain, full)

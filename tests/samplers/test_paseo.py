@@ -1,4 +1,6 @@
-"""PASEO: Algorithm 2 written out with matrices, its switches, and what it promises about samples, calls and inputs."""
+"""PASEO: Algorithm 2 written out with matrices, its switches, and what it promises about samples, calls and
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,15 @@ def algorithm_2(s: PASEO, model: Prior, H: Callable[[Tensor], Tensor], y: Tensor
 @pytest.mark.parametrize("inner", [1, 3])
 @pytest.mark.parametrize("budget", [1, 2, 3])
 def test_equals_algorithm_2_with_matrices(inner: int, budget: int) -> None:
-    sampler = PASEO(steps=9, inner_steps=inner, cg_budget=budget, relaxation=0.6, damping=0.01, operator_noise=0.1, cg_tolerance=0.0)
+    sampler = PASEO(
+        steps=9,
+        inner_steps=inner,
+        cg_budget=budget,
+        relaxation=0.6,
+        damping=0.01,
+        operator_noise=0.1,
+        cg_tolerance=0.0,
+    )
     task = problem(1)
     expected = algorithm_2(sampler, prior(), task.operator, task.y_z[0], Noise(4))
     torch.testing.assert_close(sampler(prior(), task, Noise(4))[0], expected, rtol=1e-9, atol=1e-9)
@@ -115,7 +125,9 @@ def test_a_sample_alone_equals_the_same_sample_in_a_batch(anchor: Any, weight: A
     for i in range(3):
         task = problem(3)
         one = replace(task, y=task.y[i : i + 1], y_z=task.y_z[i : i + 1], latent_shape=(1, D))
-        torch.testing.assert_close(sampler(prior(), one, Noise(5 + i)), together[i : i + 1], rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(
+            sampler(prior(), one, Noise(5 + i)), together[i : i + 1], rtol=1e-8, atol=1e-8
+        )
 
 
 @pytest.mark.parametrize("weight", ["ones", "soft", "fixed", "mask"])
@@ -168,7 +180,9 @@ def test_trace_when_asked_for(budget: int | None) -> None:
     operator, listener = LatentMatrix(normal(Q, D)), Listener()
     sampler = PASEO(steps=6, inner_steps=2, cg_budget=budget, cg_tolerance=0.0, operator_noise=0.1)
     traced = sampler(prior(), problem(3, operator), Noise([0, 1, 2]), listener)
-    assert torch.equal(traced, sampler(prior(), problem(3, operator), Noise([0, 1, 2])))  # watching changes nothing
+    assert torch.equal(
+        traced, sampler(prior(), problem(3, operator), Noise([0, 1, 2]))
+    )  # watching changes nothing
     for step in listener.steps:
         assert set(step.trace) == {"eta_z", "iterations", "residual", "step_norm"}
         assert [len(v) for v in step.trace.values()] == [2, 2, 2, 2]
@@ -244,7 +258,17 @@ def test_anchor_coefficients() -> None:
 class Spy(PASEO):
     """PASEO that keeps the arguments of its corrections."""
 
-    def correct(self, H: Any, z: Tensor, z_a: Tensor, y_tilde: Tensor, eta_z: float, W: Any, noise: Noise, trace: Any = None) -> Tensor:
+    def correct(
+        self,
+        H: Any,
+        z: Tensor,
+        z_a: Tensor,
+        y_tilde: Tensor,
+        eta_z: float,
+        W: Any,
+        noise: Noise,
+        trace: Any = None,
+    ) -> Tensor:
         star = super().correct(H, z, z_a, y_tilde, eta_z, W, noise, trace)
         CALLS.append({"z": z, "z_a": z_a, "y_tilde": y_tilde, "eta_z": eta_z, "star": star})
         return star
@@ -255,7 +279,9 @@ CALLS: list[dict[str, Any]] = []
 
 def calls(**settings: Any) -> list[dict[str, Any]]:
     CALLS.clear()
-    Spy(steps=7, inner_steps=2, relaxation=0.5, operator_noise=0.1, **settings)(prior(), problem(2), Noise([0, 1]))
+    Spy(steps=7, inner_steps=2, relaxation=0.5, operator_noise=0.1, **settings)(
+        prior(), problem(2), Noise([0, 1])
+    )
     return list(CALLS)
 
 
@@ -267,13 +293,19 @@ def test_anchors_follow_the_current_estimate() -> None:
     beta = min(widths) / widths[0]
     z, mu_tilde = first["fresh"][0]["z"], first["fresh"][0]["z_a"]
     torch.testing.assert_close(first["denoiser"][0]["z_a"], z)
-    torch.testing.assert_close(first["arc"][0]["z_a"], mean + math.sqrt(1 - beta**2) * (z - mean) + beta * (mu_tilde - mean))
-    torch.testing.assert_close(first["linear"][0]["z_a"], mean + (1 - beta) * (z - mean) + beta * (mu_tilde - mean))
+    torch.testing.assert_close(
+        first["arc"][0]["z_a"], mean + math.sqrt(1 - beta**2) * (z - mean) + beta * (mu_tilde - mean)
+    )
+    torch.testing.assert_close(
+        first["linear"][0]["z_a"], mean + (1 - beta) * (z - mean) + beta * (mu_tilde - mean)
+    )
     torch.testing.assert_close(first["noisy"][0]["z_a"], z + mu_tilde - mean)
     torch.testing.assert_close(first["fresh"][1]["z_a"], mu_tilde)  # stays where it is
     second = first["arc"][1]  # recomputed from the new estimate, with the same fresh draw
     torch.testing.assert_close(second["z"], z + 0.5 * (first["arc"][0]["star"] - z))
-    torch.testing.assert_close(second["z_a"], mean + math.sqrt(1 - beta**2) * (second["z"] - mean) + beta * (mu_tilde - mean))
+    torch.testing.assert_close(
+        second["z_a"], mean + math.sqrt(1 - beta**2) * (second["z"] - mean) + beta * (mu_tilde - mean)
+    )
 
 
 def test_arc_ends_at_the_fresh_anchor() -> None:
@@ -290,7 +322,9 @@ def test_start_and_perturbations() -> None:
     assert not torch.allclose(proxy["z"], mean["z"])
     torch.testing.assert_close(quiet["y_tilde"], problem(2).y_z)
     noise = (proxy["y_tilde"] - problem(2).y_z) / 0.1
-    torch.testing.assert_close(calls(anchor="fresh", perturb_prior=False)[0]["y_tilde"], proxy["y_tilde"])  # streams stay paired
+    torch.testing.assert_close(
+        calls(anchor="fresh", perturb_prior=False)[0]["y_tilde"], proxy["y_tilde"]
+    )  # streams stay paired
     assert 0.1 < noise.std() < 3.0
 
 
@@ -313,7 +347,9 @@ def test_fresh_anchor_is_the_closed_form(budget: int | None) -> None:
     torch.testing.assert_close(a, b)
     if budget is None:
         S = 0.3**2 * torch.eye(Q, dtype=F64) + 4.0 * H.H @ H.H.T
-        torch.testing.assert_close(a, mu_tilde + 4.0 * torch.linalg.solve(S, (y - mu_tilde @ H.H.T).T).T @ H.H)
+        torch.testing.assert_close(
+            a, mu_tilde + 4.0 * torch.linalg.solve(S, (y - mu_tilde @ H.H.T).T).T @ H.H
+        )
 
 
 def test_a_mask_is_solved_in_two_iterations() -> None:

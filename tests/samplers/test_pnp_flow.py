@@ -40,15 +40,21 @@ def test_the_data_step_is_a_gradient_step() -> None:
     assert A is not None
     moved = found.y_z - 0.3 * codec.encode(adjoint(found, A(codec.decode(found.y_z)) - found.y))
     level = echo.schedule.point(1000.0).level
-    torch.testing.assert_close(states[0], moved + level * Noise([0, 1]).normal(found.shape), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        states[0], moved + level * Noise([0, 1]).normal(found.shape), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_more_samples_are_less_noisy() -> None:
-    """Echo's estimates of one level have variance ς²/S around the moved latent: the mean of 16 has a sixteenth."""
+    """Echo's estimates of one level have variance ς²/S around the moved latent: the mean of 16 has a
+    sixteenth.
+    """
     found, variance = problem(), {}
     for samples in (1, 16):
         states: list[Tensor] = []
-        sampler("pnp-flow", lr=0.0, samples=samples)(Echo(), found, Noise([0, 1]), lambda step, states=states: states.append(step.z))
+        sampler("pnp-flow", lr=0.0, samples=samples)(
+            Echo(), found, Noise([0, 1]), lambda step, states=states: states.append(step.z)
+        )
         variance[samples] = float((states[0] - found.y_z).var())
     n = found.y_z.numel()
     assert abs(variance[1] / variance[16] / 16 - 1) < 4 * (4 / n) ** 0.5

@@ -1,6 +1,7 @@
 """With the right anchor, trust and an exact solve, one correction is the measurement step of other methods.
 
-Each published step is written out as its authors state it, in latent or state space, and compared with `PASEO.correct`.
+Each published step is written out as its authors state it, in latent or state space, and compared with
+`PASEO.correct`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def test_dds(q: int, d: int, budget: int | None) -> None:
 
 
 def test_dds_truncated_differs() -> None:
-    """The reduction is about the converged solve: C iterations in measurement space are not M iterations in latent space."""
+    """The reduction is about the converged solve: C iterations in measurement space are not M iterations in
+    latent space.
+    """
     H, z, y = LatentMatrix(normal(8, 8)), normal(1, 8, seed=1), normal(1, 8, seed=2)
     gamma = ETA**2 / 0.4**2
     right = gamma * H.adjoint(y - H(z))
@@ -67,7 +70,9 @@ def test_diffpir_with_a_blur() -> None:
     H = LatentBlur.kernel(normal(6, 8))
     z, y, r = normal(2, 3, 6, 8), normal(2, 3, 6, 8, seed=1), 0.3
     rho, g = r**2 / ETA**2, H.transfer
-    closed = torch.fft.ifft2((g.conj() * torch.fft.fft2(y) + rho * torch.fft.fft2(z)) / (g.abs() ** 2 + rho)).real
+    closed = torch.fft.ifft2(
+        (g.conj() * torch.fft.fft2(y) + rho * torch.fft.fft2(z)) / (g.abs() ** 2 + rho)
+    ).real
     torch.testing.assert_close(correct(H, z, y, r), closed)
 
 
@@ -86,9 +91,11 @@ def test_ddnm_is_the_limit_of_no_noise(rank: int, q: int, d: int) -> None:
 
 @pytest.mark.parametrize("schedule", [Flow(), VP()], ids=repr)
 def test_ding_in_distribution(schedule: Schedule) -> None:
-    """DING, lines 10 to 12, in state coordinates: the same mean and the same covariance as α z* + σ x̂₁', analytically.
+    """DING, lines 10 to 12, in state coordinates: the same mean and the same covariance as α z* + σ x̂₁',
+    analytically.
 
-    PASEO's correction is affine in (ξ_z, ξ_y), so pushing unit vectors through it gives its covariance exactly.
+    PASEO's correction is affine in (ξ_z, ξ_y), so pushing unit vectors through it gives its covariance
+    exactly.
     """
     times = schedule.times(12)
     t, s = schedule.point(times[4]), schedule.point(times[5])
@@ -102,7 +109,9 @@ def test_ding_in_distribution(schedule: Schedule) -> None:
     def paseo(xi_z: Tensor, xi_y: Tensor) -> Tensor:
         n = len(xi_z)
         anchor = mu + width * xi_z
-        z = PASEO(operator_noise=r, cg_budget=1).correct(H, anchor, anchor, y + r * xi_y, width, ONE, Noise(range(n)))
+        z = PASEO(operator_noise=r, cg_budget=1).correct(
+            H, anchor, anchor, y + r * xi_y, width, ONE, Noise(range(n))
+        )
         return s.alpha * z + s.sigma * x1
 
     zero, zero_y = torch.zeros(1, d, dtype=F64), torch.zeros(1, 3, dtype=F64)
@@ -119,7 +128,9 @@ def test_ding_in_distribution(schedule: Schedule) -> None:
     variance[seen] = s.alpha**2 * r**2 * gamma
     torch.testing.assert_close(centre[0], mean)
     torch.testing.assert_close(columns.T @ columns, torch.diag(variance), rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(paseo(normal(4, d), torch.zeros(4, 3, dtype=F64))[:, rest], (m + eta * normal(4, d))[:, rest])
+    torch.testing.assert_close(
+        paseo(normal(4, d), torch.zeros(4, 3, dtype=F64))[:, rest], (m + eta * normal(4, d))[:, rest]
+    )
 
 
 def test_one_iteration_solves_a_selection() -> None:

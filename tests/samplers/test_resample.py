@@ -38,7 +38,9 @@ def test_hard_consistency_explains_the_measurement() -> None:
     z = prior().sample(Noise([8, 9]))
     before = (found.y - explain(found, z)).square().mean()
     for stage in ("pixel", "latent"):
-        fitted = ReSample(max_iterations=200, lr_latent=0.05, lr_pixel=0.05, weight_decay=0.0).optimise(found, z, stage)
+        fitted = ReSample(max_iterations=200, lr_latent=0.05, lr_pixel=0.05, weight_decay=0.0).optimise(
+            found, z, stage
+        )
         assert (found.y - explain(found, fitted)).square().mean() < 1e-4 * before
 
 

@@ -25,7 +25,9 @@ def test_no_entry_moves_further_than_the_scale() -> None:
 
 
 def test_a_clamp_that_is_never_reached_changes_nothing() -> None:
-    """‖∇‖J x̂₀ − y‖‖ ≤ ‖J‖ of order 1 here: entries of a unit-norm gradient over 768 coordinates stay below 1."""
+    """‖∇‖J x̂₀ − y‖‖ ≤ ‖J‖ of order 1 here: entries of a unit-norm gradient over 768 coordinates stay below
+    1.
+    """
     assert torch.equal(states(clamp_gradient=None)[-1], states(clamp_gradient=1.0)[-1])
 
 
@@ -38,7 +40,9 @@ def test_guidance_follows_the_norm_not_its_square() -> None:
     seen: dict[float, Tensor] = {}
     for scale in (0.0, 0.3):
         first: list[Tensor] = []
-        sampler("silo", scale=scale)(white, found, Noise([0, 1]), lambda step, first=first: first.append(step.x))
+        sampler("silo", scale=scale)(
+            white, found, Noise([0, 1]), lambda step, first=first: first.append(step.x)
+        )
         seen[scale] = first[0]
     t = white.schedule.point(white.schedule.times(7)[0])
     gain = t.alpha / (t.alpha**2 + t.sigma**2)
@@ -50,7 +54,9 @@ def test_guidance_follows_the_norm_not_its_square() -> None:
 
 def test_the_shift_warps_the_flow_grid() -> None:
     times: list[float] = []
-    sampler("silo", shift=0.125, steps=8)(prior(), problem(), Noise([0, 1]), lambda step: times.append(step.point.t))
+    sampler("silo", shift=0.125, steps=8)(
+        prior(), problem(), Noise([0, 1]), lambda step: times.append(step.point.t)
+    )
     expected = [shifted(1 - i / 8, 0.125) for i in range(1, 9)]
     assert all(abs(a - b) < 1e-12 for a, b in zip(times, expected, strict=True))
 

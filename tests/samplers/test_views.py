@@ -1,4 +1,6 @@
-"""One denoiser, seen as flow, VP or VE, gives one run: methods that only read (x̂₀, x̂₁) and levels do not see the scaling."""
+"""One denoiser, seen as flow, VP or VE, gives one run: methods that only read (x̂₀, x̂₁) and levels do not
+see the scaling.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_a_vp_prior_and_its_views_give_the_same_run(name: str, view) -> None:  #
 
 @pytest.mark.parametrize("view", [as_flow, as_ve])
 def test_daps_on_its_own_levels(view) -> None:  # type: ignore[no-untyped-def]
-    """The native inner grid halves the native time; the power-7 grid is made of levels and the same in every view."""
+    """The native inner grid halves the native time; the power-7 grid is made of levels and the same in every
+    view.
+    """
     found = problem(dtype=torch.float64)
     chosen = sampler("daps", ode="edm")
     native = chosen(prior("vp"), found, Noise([0, 1]))
@@ -35,7 +39,9 @@ def test_daps_on_its_own_levels(view) -> None:  # type: ignore[no-untyped-def]
 def test_a_flow_prior_seen_as_vp() -> None:
     found = problem(dtype=torch.float64)
     native = sampler("flow-dps")(prior(), found, Noise([0, 1]))
-    torch.testing.assert_close(sampler("flow-dps")(as_vp(prior()), found, Noise([0, 1])), native, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        sampler("flow-dps")(as_vp(prior()), found, Noise([0, 1])), native, rtol=1e-6, atol=1e-6
+    )
 
 
 def test_estimates_rebuild_the_state() -> None:

@@ -56,7 +56,9 @@ class KnowsItsErrors(LatentMatrix):
 
 
 def test_residual_weights_are_the_posterior_of_unequal_noise() -> None:
-    """Prior N(0, η²I), y = Mz + ε with ε_i ~ N(0, r_i²): mean and covariance of many perturbed solves are Bayes' own."""
+    """Prior N(0, η²I), y = Mz + ε with ε_i ~ N(0, r_i²): mean and covariance of many perturbed solves are
+    Bayes' own.
+    """
     M, eta, n = normal(Q, D, seed=2), 0.7, 20_000
     H, y = KnowsItsErrors(M), normal(1, Q, seed=3)
     r_i = KnowsItsErrors.residual
@@ -67,7 +69,9 @@ def test_residual_weights_are_the_posterior_of_unequal_noise() -> None:
     assert W is not None
     torch.testing.assert_close(noise_spread("residual", W) * r, r_i)
     y_tilde = y + r * noise_spread("residual", W) * normal(n, Q, seed=4)
-    draws = sampler.correct(H, torch.zeros(n, D, dtype=F64), eta * normal(n, D, seed=5), y_tilde, eta, W, Noise(0))
+    draws = sampler.correct(
+        H, torch.zeros(n, D, dtype=F64), eta * normal(n, D, seed=5), y_tilde, eta, W, Noise(0)
+    )
     covariance = torch.linalg.inv(torch.eye(D, dtype=F64) / eta**2 + M.T @ torch.diag(r_i**-2) @ M)
     mean = covariance @ M.T @ torch.diag(r_i**-2) @ y[0]
     assert ((draws.mean(0) - mean).abs() < 5 * (covariance.diagonal() / n).sqrt()).all()
@@ -76,15 +80,22 @@ def test_residual_weights_are_the_posterior_of_unequal_noise() -> None:
 
 
 def test_residual_weights_reach_the_noise_of_a_run() -> None:
-    """Entries with ten times the error are fitted less closely, and the run differs from one with equal weights."""
-    model, (equal, unequal) = prior(), (LatentMatrix(normal(Q, D, seed=2)), KnowsItsErrors(normal(Q, D, seed=2)))
+    """Entries with ten times the error are fitted less closely, and the run differs from one with equal
+    weights.
+    """
+    model, (equal, unequal) = (
+        prior(),
+        (LatentMatrix(normal(Q, D, seed=2)), KnowsItsErrors(normal(Q, D, seed=2))),
+    )
     a = PASEO(steps=8, operator_noise=0.3)(model, problem(3, equal), Noise([0, 1, 2]))
     b = PASEO(steps=8, operator_noise=0.3, weight="residual")(model, problem(3, unequal), Noise([0, 1, 2]))
     assert not torch.allclose(a, b, atol=1e-3)
     task = problem(3, unequal)
     KnowsItsErrors.residual, kept = torch.ones(Q, dtype=F64), KnowsItsErrors.residual
     try:
-        torch.testing.assert_close(PASEO(steps=8, operator_noise=0.3, weight="residual")(model, task, Noise([0, 1, 2])), a)
+        torch.testing.assert_close(
+            PASEO(steps=8, operator_noise=0.3, weight="residual")(model, task, Noise([0, 1, 2])), a
+        )
     finally:
         KnowsItsErrors.residual = kept
 

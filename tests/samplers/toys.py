@@ -1,4 +1,6 @@
-"""Small real problems for sampler tests: exact Gaussian priors, the real degradations, a codec that loses nothing."""
+"""Small real problems for sampler tests: exact Gaussian priors, the real degradations, a codec that loses
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def prior(schedule: str = "flow", shape: tuple[int, ...] = SHAPE) -> GaussianPri
     return GaussianPrior.natural(shape, SCHEDULES[schedule])
 
 
-def problem(name: str = "sr4", seeds: tuple[int, ...] = (0, 1), dtype: torch.dtype = torch.float32) -> Problem:
+def problem(
+    name: str = "sr4", seeds: tuple[int, ...] = (0, 1), dtype: torch.dtype = torch.float32
+) -> Problem:
     """A task of the paper on draws of the prior, measured with noise; item i depends on seeds[i] alone."""
     codec, degradation = IdentityCodec(2), task(name).degradation
     z = prior().sample(Noise(list(seeds))).to(dtype)
@@ -55,11 +59,19 @@ def problem(name: str = "sr4", seeds: tuple[int, ...] = (0, 1), dtype: torch.dty
 
 def supported(name: str, found: Problem) -> Problem:
     """The problem as the method can take it: a mask for those that need one."""
-    return found if METHODS[name].default.unsupported(found) is None else problem("inpaint", tuple(range(found.y.shape[0])))
+    return (
+        found
+        if METHODS[name].default.unsupported(found) is None
+        else problem("inpaint", tuple(range(found.y.shape[0])))
+    )
 
 
 def mask_problem(mask: Tensor, y: Tensor, std: float) -> Problem:
-    """y = M ∘ z + std·n on latents (B, 3, h, w), seen alike by latent and pixel methods (identity codec of factor 1)."""
+    """y = M ∘ z + std·n on latents (B, 3, h, w), seen alike by latent and pixel methods (identity codec of
+    factor 1).
+    """
     from paseo.degrade import Mask
 
-    return Problem(y, y, std / 2, LatentMask(mask), Mask(mask[None, None]), IdentityCodec(1), mask.expand(y.shape))
+    return Problem(
+        y, y, std / 2, LatentMask(mask), Mask(mask[None, None]), IdentityCodec(1), mask.expand(y.shape)
+    )

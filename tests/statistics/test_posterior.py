@@ -1,7 +1,7 @@
 """Draws are draws from the posterior where theory says so.
 
-Scores are standard normal or chi-square under the hypothesis; limits are multiples of standard errors, wide enough for the
-number of scores that are looked at, and the seeds are fixed.
+Scores are standard normal or chi-square under the hypothesis; limits are multiples of standard errors, wide
+enough for the number of scores that are looked at, and the seeds are fixed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from paseo.base import Problem
+from paseo.lab.reproduce.calibration import evidence
+from paseo.lab.reproduce.yardstick import exact_draws, sampler_power
 from paseo.noise import Noise
 from paseo.operators.exact import LatentBlur, LatentMask, LatentMatrix, Linear
 from paseo.priors import Gaussian, GaussianPrior, MixturePrior, Stationary, natural_spectrum, posterior
-from paseo.reproduce.calibration import evidence
-from paseo.reproduce.yardstick import exact_draws, sampler_power
 from paseo.samplers import PASEO
 from paseo.samplers.anchor import coefficients
 from paseo.schedule import SD3Flow, grid
@@ -83,7 +83,9 @@ def test_with_fixed_bridge_noise_the_draw_is_shifted_and_narrow(beta: float) -> 
     c1, c2 = coefficients("arc", beta)
     z, one = (eta * w).expand(N, 6), torch.ones((), dtype=F64)
     anchors = c1 * z + c2 * eta * normal(N, 6, seed=6)
-    draws = PASEO(operator_noise=r, cg_budget=None).correct(operator, z, anchors, y + r * normal(N, 3, seed=7), eta, one, Noise(0))
+    draws = PASEO(operator_noise=r, cg_budget=None).correct(
+        operator, z, anchors, y + r * normal(N, 3, seed=7), eta, one, Noise(0)
+    )
     K = eta**2 * H.T @ torch.linalg.inv(r**2 * torch.eye(3, dtype=F64) + eta**2 * H @ H.T)
     rest = torch.eye(6, dtype=F64) - K @ H
     mean = K @ y[0] + c1 * eta * rest @ w
@@ -94,7 +96,8 @@ def test_with_fixed_bridge_noise_the_draw_is_shifted_and_narrow(beta: float) -> 
 
 
 def exact_run_law(power: Tensor, gain: Tensor, y: Tensor, r: float, steps: int) -> tuple[Tensor, Tensor]:
-    """Mean and variance of PASEO† with an exact solve on a diagonal problem, by pushing moments through Algorithm 2.
+    """Mean and variance of PASEO† with an exact solve on a diagonal problem, by pushing moments through
+    Algorithm 2.
 
     Every line is affine in (x, w', ξ_z, ξ_y): with k the denoiser's gain and K = η_z²g/(r² + η_z²g²),
     z = μ̃ + K(ỹ − gμ̃) and μ_z = (m − σ x̂₁')/α, where x̂₁' = (1 − αk_s)/σ · (m + ηw').
@@ -110,15 +113,22 @@ def exact_run_law(power: Tensor, gain: Tensor, y: Tensor, r: float, steps: int) 
         of_m = s.alpha * keep * (1 - s.sigma * to_noise) / s.alpha + s.sigma * to_noise
         of_w = (s.sigma * to_noise - keep * s.sigma * to_noise) * s.eta
         mean = of_m * to_m * mean + s.alpha * K * y
-        variance = (of_m * to_m) ** 2 * variance + of_w**2 + (s.alpha * keep * s.eta_z) ** 2 + (s.alpha * K * r) ** 2
+        variance = (
+            (of_m * to_m) ** 2 * variance + of_w**2 + (s.alpha * keep * s.eta_z) ** 2 + (s.alpha * K * r) ** 2
+        )
     last = points[-2]
     k = last.alpha * power / (last.alpha**2 * power + last.sigma**2)
     return k * mean, k**2 * variance
 
 
 def test_a_whole_run_has_the_law_that_algorithm_2_implies() -> None:
-    """On a diagonal problem with an exact solve the run is affine in its noise: its moments are known to the last digit."""
-    power, gain = torch.tensor([4.0, 1.0, 0.3, 0.05], dtype=F64), torch.tensor([1.0, 0.5, 0.1, 0.0], dtype=F64)
+    """On a diagonal problem with an exact solve the run is affine in its noise: its moments are known to the
+    last digit.
+    """
+    power, gain = (
+        torch.tensor([4.0, 1.0, 0.3, 0.05], dtype=F64),
+        torch.tensor([1.0, 0.5, 0.1, 0.0], dtype=F64),
+    )
     y, r = torch.tensor([1.5, -0.4, 0.2, 0.1], dtype=F64), 0.1
     mean, variance = exact_run_law(power, gain, y, r, steps=12)
     model = GaussianPrior.dense(torch.zeros(4, dtype=F64), torch.diag(power), SD3Flow())
@@ -149,18 +159,24 @@ def test_with_nothing_observed_the_sampler_draws_its_own_prior(anchor: str) -> N
 
 def two_modes() -> MixturePrior:
     """z₁ ~ N(−1, 0.3²), z₂ = ±2 with the same width: independent of each other."""
-    return MixturePrior.isotropic([torch.tensor([-1.0, -2.0], dtype=F64), torch.tensor([-1.0, 2.0], dtype=F64)], std=0.3)
+    return MixturePrior.isotropic(
+        [torch.tensor([-1.0, -2.0], dtype=F64), torch.tensor([-1.0, 2.0], dtype=F64)], std=0.3
+    )
 
 
 def see_first(n: int, operator: Linear, steps: int, anchor: str = "fresh") -> Tensor:
     rows = torch.full((n, 1), -0.5, dtype=F64)
     task = Problem(y=rows, y_z=rows, sigma_y=0.0, operator=operator, latent_shape=(n, 2))
-    return PASEO(steps=steps, anchor=anchor, cg_budget=1, operator_noise=0.2)(two_modes(), task, Noise(range(n)))  # ty: ignore[invalid-argument-type]
+    return PASEO(steps=steps, anchor=anchor, cg_budget=1, operator_noise=0.2)(
+        two_modes(), task, Noise(range(n))
+    )  # ty: ignore[invalid-argument-type]
 
 
 @pytest.mark.parametrize("anchor", ["fresh", "arc", "denoiser"])
 def test_both_modes_of_a_mixture_are_drawn_equally_often(anchor: str) -> None:
-    """Mirror symmetry makes the share exactly one half for any number of steps; no allowance but the standard error."""
+    """Mirror symmetry makes the share exactly one half for any number of steps; no allowance but the standard
+    error.
+    """
     n = 2000
     draws = see_first(n, LatentMatrix(torch.tensor([[1.0, 0.0]], dtype=F64)), steps=12, anchor=anchor)
     share = (draws[:, 1] > 0).double().mean().item()
@@ -179,7 +195,9 @@ def test_what_is_independent_of_the_measurement_stays_so() -> None:
 def test_a_mixture_is_sampled_with_its_weights_when_nothing_is_observed() -> None:
     """60 steps leave a discretisation error of the shares well below the standard error of 1000 draws."""
     n, weights = 1000, torch.tensor([0.6, 0.4], dtype=F64)
-    model = MixturePrior.isotropic([torch.tensor([-2.0], dtype=F64), torch.tensor([2.0], dtype=F64)], std=0.3, weights=weights)
+    model = MixturePrior.isotropic(
+        [torch.tensor([-2.0], dtype=F64), torch.tensor([2.0], dtype=F64)], std=0.3, weights=weights
+    )
     rows = torch.zeros(n, 1, dtype=F64)
     task = Problem(y=rows, y_z=rows, sigma_y=0.0, operator=LatentMask.nothing())
     draws = PASEO(steps=60, cg_budget=1)(model, task, Noise(range(n)))

@@ -35,8 +35,13 @@ def make_tar(path: Path, members: dict[str, bytes]) -> None:
 
 def test_folder_tar_and_list_give_the_same_pixels(photos: Path, tmp_path: Path) -> None:
     make_tar(tmp_path / "all.tar", {p.name: p.read_bytes() for p in sorted(photos.iterdir())})
-    (tmp_path / "list.txt").write_text("# some pictures\n" + "\n".join(f"photos/{p.name}" for p in sorted(photos.iterdir())) + "\n\n")
-    sets = [load_images(data, 32, tmp_path / "cache") for data in (photos, tmp_path / "all.tar", tmp_path / "list.txt")]
+    (tmp_path / "list.txt").write_text(
+        "# some pictures\n" + "\n".join(f"photos/{p.name}" for p in sorted(photos.iterdir())) + "\n\n"
+    )
+    sets = [
+        load_images(data, 32, tmp_path / "cache")
+        for data in (photos, tmp_path / "all.tar", tmp_path / "list.txt")
+    ]
     assert [len(s) for s in sets] == [20, 20, 20]
     assert all(np.array_equal(s.pixels, sets[0].pixels) for s in sets)
     assert np.array_equal(sets[0].pixels[3], np.asarray(picture(3)))
@@ -133,7 +138,9 @@ def test_hash_split_is_stable_disjoint_and_of_the_right_size() -> None:
     for part in ("test", "validation"):  # binomial: 80 ± 5 standard deviations of 8.9
         assert abs(len(parts[part]) - 80) < 45
     fewer = split(names[:2000])
-    assert set(fewer["validation"]) == {i for i in parts["validation"] if i < 2000}  # more images do not move old ones
+    assert set(fewer["validation"]) == {
+        i for i in parts["validation"] if i < 2000
+    }  # more images do not move old ones
 
 
 def test_small_sets_still_have_training_and_validation_images() -> None:
@@ -163,7 +170,10 @@ def test_array_files_are_safetensors_and_appear_whole(tmp_path: Path) -> None:
         writer.append(rows[3:])
     assert np.array_equal(load_file(tmp_path / "a.safetensors")["data"], rows)
     assert np.array_equal(open_array(tmp_path / "a.safetensors"), rows)
-    with pytest.raises(BadInput, match="rows of shape"), ArrayWriter(tmp_path / "b.safetensors", "uint8") as writer:
+    with (
+        pytest.raises(BadInput, match="rows of shape"),
+        ArrayWriter(tmp_path / "b.safetensors", "uint8") as writer,
+    ):
         [writer.append(block) for block in (rows, rows[0])]
     assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
 

@@ -34,7 +34,9 @@ def assert_same_run(a: Path, b: Path) -> None:
     assert left.keys() == right.keys()
     assert {k for k in left if not torch.equal(left[k], right[k])} == set()
     assert any(k.startswith("optim.") and k.endswith("exp_avg_sq") for k in left)
-    timeless = [[{k: v for k, v in row.items() if k != "seconds"} for row in read_log(folder)] for folder in (a, b)]
+    timeless = [
+        [{k: v for k, v in row.items() if k != "seconds"} for row in read_log(folder)] for folder in (a, b)
+    ]
     assert timeless[0] == timeless[1]
 
 
@@ -50,7 +52,10 @@ def test_stopped_and_resumed_equals_unbroken(tmp_path: Path) -> None:
 def test_resume_after_kill_9_equals_unbroken(tmp_path: Path) -> None:
     train(tmp_path / "whole", 60)
     victim = subprocess.Popen(
-        [sys.executable, TOY, str(tmp_path / "broken"), "60", "0", "0.05"], cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.DEVNULL
+        [sys.executable, TOY, str(tmp_path / "broken"), "60", "0", "0.05"],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 180
     while len(read_log(tmp_path / "broken")) < 3 and time.monotonic() < deadline:
@@ -122,7 +127,9 @@ def test_loss_falls_and_is_logged_and_plotted(tmp_path: Path) -> None:
     assert {"step", "loss", "l1", "gradient", "lr", "seconds"} <= rows[0].keys()
 
 
-def test_progress_bar_tells_training_and_validation_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_tells_training_and_validation_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class SameName(Toy):
         def validate(self, net: nn.Module) -> dict[str, float]:
             return {"loss": 0.125}
@@ -163,7 +170,9 @@ def test_every_sample_is_seen_once_per_epoch_in_an_order_that_can_be_entered_any
         assert sorted(epoch.tolist()) == list(range(50))
     assert not torch.equal(stream[:50], stream[50:100])
     assert torch.equal(Order(50, seed=3)(117, 40), stream[117:157])
-    assert torch.equal(Order(3, seed=0)(0, 9).sort().values, torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2]))  # batch larger than the set
+    assert torch.equal(
+        Order(3, seed=0)(0, 9).sort().values, torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    )  # batch larger than the set
 
 
 def test_derived_seeds_differ_where_sums_would_meet() -> None:
@@ -235,7 +244,9 @@ def test_bfloat16_run_resumes_exactly_too(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_stay_synchronised_and_learn(tmp_path: Path) -> None:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", TOY]
-    done = subprocess.run([*launch, str(tmp_path), "80"], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [*launch, str(tmp_path), "80"], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     reports = sorted(line for line in done.stdout.splitlines() if "checksum" in line)
     assert [line.split(" checksum")[0] for line in reports] == ["rank 0 of 2", "rank 1 of 2"]

@@ -31,8 +31,20 @@ from paseo.train.operator import OperatorRecipe, OperatorTraining, train_operato
 from paseo.train.prior import PriorTraining, train_prior
 from paseo.train.state import CHECKPOINT, read_log
 
-PERCEPTUAL = [pytest.mark.slow, pytest.mark.skipif(not weights_available(), reason="LPIPS weights are not installed")]
-BASE: dict[str, Any] = dict(size=32, batch_size=4, warmup=2, log_every=5, validate_every=1000, device="cpu", precision="fp32", quiet=True)
+PERCEPTUAL = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not weights_available(), reason="LPIPS weights are not installed"),
+]
+BASE: dict[str, Any] = dict(
+    size=32,
+    batch_size=4,
+    warmup=2,
+    log_every=5,
+    validate_every=1000,
+    device="cpu",
+    precision="fp32",
+    quiet=True,
+)
 
 
 def over(values: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -44,23 +56,33 @@ def operator_settings(out: Path, **changes: Any) -> OperatorTraining:
 
 
 def test_operator_learns_a_task_and_is_exported(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
-    outcome = train_operator(operator_settings(tmp_path / "run", data=photos, task="blur", steps=40, lr=3e-3), codec)
+    outcome = train_operator(
+        operator_settings(tmp_path / "run", data=photos, task="blur", steps=40, lr=3e-3), codec
+    )
     assert outcome.validation["ratio"] < 0.9  # of the error of doing nothing
     net = load_operator(tmp_path / "run" / "operator", codec_hash=codec.hash)
-    assert (net.spec.degradation, net.spec.degradation_params, net.spec.latent_space) == ("blur", dict(task("blur").params), "tiny")
+    assert (net.spec.degradation, net.spec.degradation_params, net.spec.latent_space) == (
+        "blur",
+        dict(task("blur").params),
+        "tiny",
+    )
     assert net.spec.unit_noise_range == (0.0, 0.02)
     assert net.spec.training["steps"] == 40
     assert net.spec.training["validation"] == outcome.validation
     stored = load_file(tmp_path / "run" / "operator" / "diffusion_pytorch_model.safetensors")
     assert {v.dtype for v in stored.values()} == {torch.float16}
     z = torch.randn(2, 4, 4, 4)
-    torch.testing.assert_close(net(z, 0.02), outcome.net(z, 0.02), rtol=0, atol=0.02)  # float16 rounding through 18 layers
+    torch.testing.assert_close(
+        net(z, 0.02), outcome.net(z, 0.02), rtol=0, atol=0.02
+    )  # float16 rounding through 18 layers
 
 
 def test_operator_starts_from_another(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
     first = train_operator(operator_settings(tmp_path / "first", data=photos, steps=20, lr=3e-3), codec)
     start = tmp_path / "first" / "operator"
-    second = train_operator(operator_settings(tmp_path / "second", data=photos, steps=1, lr=1e-9, start=start), codec)
+    second = train_operator(
+        operator_settings(tmp_path / "second", data=photos, steps=1, lr=1e-9, start=start), codec
+    )
     assert second.validation["l1"] == pytest.approx(first.validation["l1"], rel=0.02)  # float16 storage
     other = EmbeddedCodec(type(codec.net)(**codec.net.config))
     with pytest.raises(BadInput, match="latent space"):
@@ -79,7 +101,9 @@ def test_measurement_follows_the_formula(photos: Path, tmp_path: Path, codec: Em
     """The target of a sample is E(lift(A(x) + s n)), with noise at the measurement's own resolution."""
     config = operator_settings(tmp_path / "run", data=photos)
     with session(config) as accelerator:
-        recipe = OperatorRecipe(codec, load_images(photos, 32, tmp_path), by_name("sr4"), config, tmp_path, accelerator)
+        recipe = OperatorRecipe(
+            codec, load_images(photos, 32, tmp_path), by_name("sr4"), config, tmp_path, accelerator
+        )
     index, mirror, s = np.array([3, 5]), torch.tensor([False, True]), torch.tensor([0.0, 0.03])
     target = recipe._measure(index, mirror, s, torch.Generator().manual_seed(7))
     x = torch.stack([recipe.images.batch([3])[0], recipe.images.batch([5])[0].flip(2)])
@@ -89,7 +113,9 @@ def test_measurement_follows_the_formula(photos: Path, tmp_path: Path, codec: Em
     torch.testing.assert_close(target, expected, rtol=0, atol=1e-5)
 
 
-def test_latents_are_cached_with_their_mirror_images(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+def test_latents_are_cached_with_their_mirror_images(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec
+) -> None:
     images = load_images(photos, 32, tmp_path)
     config = operator_settings(tmp_path / "run", data=photos)
     with session(config) as accelerator:
@@ -100,7 +126,9 @@ def test_latents_are_cached_with_their_mirror_images(photos: Path, tmp_path: Pat
     assert latents.shape == (4, 4, 4)
     x = images.batch([4, 9])
     expected = encode(codec, mirrored(x, torch.tensor([False, True])), torch.device("cpu"), False)
-    torch.testing.assert_close(latents(np.array([4, 9]), np.array([0, 1])), expected, rtol=1e-3, atol=1e-3)  # float16
+    torch.testing.assert_close(
+        latents(np.array([4, 9]), np.array([0, 1])), expected, rtol=1e-3, atol=1e-3
+    )  # float16
 
 
 def test_secant_loss_is_zero_for_the_chain_itself_and_scales_with_the_error(codec: EmbeddedCodec) -> None:
@@ -121,24 +149,36 @@ def test_secant_loss_is_zero_for_the_chain_itself_and_scales_with_the_error(code
     assert losses[1] == pytest.approx(0.3 * (2 / torch.pi) ** 0.5, rel=0.1)  # E|v| of 128 normals of std 0.3
 
 
-def test_matching_the_jacobian_lowers_the_secant_error(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+def test_matching_the_jacobian_lowers_the_secant_error(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec
+) -> None:
     def train(name: str, weight: float) -> float:
-        config = operator_settings(tmp_path / name, data=photos, task="blur", steps=40, lr=3e-3, jacobian=weight)
+        config = operator_settings(
+            tmp_path / name, data=photos, task="blur", steps=40, lr=3e-3, jacobian=weight
+        )
         with session(config) as accelerator:
-            recipe = OperatorRecipe(codec, load_images(photos, 32, tmp_path), by_name("blur"), config, tmp_path, accelerator)
+            recipe = OperatorRecipe(
+                codec, load_images(photos, 32, tmp_path), by_name("blur"), config, tmp_path, accelerator
+            )
         net = train_operator(config, codec).net
         z = recipe.latents(recipe.held_out, recipe.held_out * 0)
-        return secant_loss(net, recipe._chain, z, torch.zeros(len(z)), 0.3, torch.Generator().manual_seed(0)).item()
+        return secant_loss(
+            net, recipe._chain, z, torch.zeros(len(z)), 0.3, torch.Generator().manual_seed(0)
+        ).item()
 
     assert train("with", 3.0) < 0.9 * train("without", 0.0)
 
 
-def test_exported_operator_knows_its_error_in_every_channel(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+def test_exported_operator_knows_its_error_in_every_channel(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec
+) -> None:
     train_operator(operator_settings(tmp_path / "run", data=photos), codec)
     spec = load_operator(tmp_path / "run" / "operator").spec
     assert len(spec.residual) == spec.channels
     rms = sum(v**2 for v in spec.residual) / spec.channels
-    assert rms**0.5 == pytest.approx(spec.training["validation"]["rms"], rel=0.5)  # that one is to noise-free encodings
+    assert rms**0.5 == pytest.approx(
+        spec.training["validation"]["rms"], rel=0.5
+    )  # that one is to noise-free encodings
 
 
 def test_stored_measurements_train_too(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
@@ -146,11 +186,15 @@ def test_stored_measurements_train_too(photos: Path, tmp_path: Path, codec: Embe
     assert train_operator(config, codec).validation["ratio"] < 0.9
 
 
-def test_stored_measurement_has_the_noise_level_it_is_shown_with(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+def test_stored_measurement_has_the_noise_level_it_is_shown_with(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec
+) -> None:
     """One large noise range: the encoded noise must grow with the level that is handed to the network."""
     config = operator_settings(tmp_path / "run", data=photos, measurements=8, noise=1.0)
     with session(config) as accelerator:
-        recipe = OperatorRecipe(codec, load_images(photos, 32, tmp_path), by_name("blur"), config, tmp_path, accelerator)
+        recipe = OperatorRecipe(
+            codec, load_images(photos, 32, tmp_path), by_name("blur"), config, tmp_path, accelerator
+        )
     images = np.repeat(np.arange(20), 8)
     straight = torch.zeros(len(images), dtype=torch.bool)
     s, noisy_ones = recipe._stored(images, straight, torch.Generator().manual_seed(0))
@@ -159,7 +203,9 @@ def test_stored_measurement_has_the_noise_level_it_is_shown_with(photos: Path, t
     assert np.corrcoef(s.numpy(), deviation.numpy())[0, 1] > 0.8
 
 
-def test_operator_of_a_function(photos: Path, tmp_path: Path, codec: EmbeddedCodec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operator_of_a_function(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_fog.py").write_text("def fog(x):\n    return 0.5 * x + 0.4\n")
     monkeypatch.chdir(tmp_path)
     train_operator(operator_settings(tmp_path / "run", data=photos, task="my_fog:fog", steps=3), codec)
@@ -173,7 +219,9 @@ def test_operator_of_pairs_needs_no_formula(tmp_path: Path, codec: EmbeddedCodec
     for i in range(20):
         picture(i).save(clean / f"{i}.png")
         Image.eval(picture(i).reduce(2), lambda v: 255 - v // 2).save(degraded / f"{i}.png")
-    config = operator_settings(tmp_path / "run", task=None, pairs=(clean, degraded), name="scanner", steps=30, lr=3e-3)
+    config = operator_settings(
+        tmp_path / "run", task=None, pairs=(clean, degraded), name="scanner", steps=30, lr=3e-3
+    )
     outcome = train_operator(config, codec)
     assert outcome.validation["ratio"] < 0.85
     spec = load_operator(tmp_path / "run" / "operator").spec
@@ -200,9 +248,15 @@ def test_operator_settings_are_checked(tmp_path: Path) -> None:
 
 
 def test_exported_settings_say_nothing_about_the_machine(tmp_path: Path) -> None:
-    config = operator_settings(tmp_path / "run", data=tmp_path / "my-photos", model=str(tmp_path / "tiny"), cache=tmp_path / "cache")
+    config = operator_settings(
+        tmp_path / "run", data=tmp_path / "my-photos", model=str(tmp_path / "tiny"), cache=tmp_path / "cache"
+    )
     assert str(tmp_path) not in json.dumps(config.public())
-    assert (config.public()["data"], config.public()["model"], config.public()["task"]) == ("my-photos", "tiny", "sr4")
+    assert (config.public()["data"], config.public()["model"], config.public()["task"]) == (
+        "my-photos",
+        "tiny",
+        "sr4",
+    )
     pairs = operator_settings(tmp_path / "run", task=None, pairs=(tmp_path / "a", tmp_path / "b"))
     assert pairs.public()["pairs"] == ["a", "b"]
 
@@ -212,7 +266,9 @@ def test_a_run_of_before_an_option_existed_can_go_on(tmp_path: Path) -> None:
     earlier = config.identity()
     del earlier["mirror"]
     assert config.differences(earlier) == []
-    assert operator_settings(tmp_path / "run", data=tmp_path, mirror=False).differences(earlier) == ["mirror was True, is False"]
+    assert operator_settings(tmp_path / "run", data=tmp_path, mirror=False).differences(earlier) == [
+        "mirror was True, is False"
+    ]
 
 
 def test_noise_has_one_level_per_sample() -> None:
@@ -220,7 +276,9 @@ def test_noise_has_one_level_per_sample() -> None:
     deviations = y.flatten(1).std(1)
     assert deviations[0] == 0
     # std of a sample std is σ/√(2n); five of them
-    torch.testing.assert_close(deviations[1:], torch.tensor([0.02, 0.04]), rtol=5 / (2 * 3 * 64 * 64) ** 0.5, atol=0)
+    torch.testing.assert_close(
+        deviations[1:], torch.tensor([0.02, 0.04]), rtol=5 / (2 * 3 * 64 * 64) ** 0.5, atol=0
+    )
 
 
 @pytest.fixture
@@ -233,7 +291,16 @@ def codec_model(tmp_path: Path, codec: EmbeddedCodec) -> Path:
 
 
 def test_prior_learns_and_becomes_a_model(photos: Path, tmp_path: Path, codec_model: Path) -> None:
-    values = over(BASE, out=tmp_path / "run", data=photos, model=str(codec_model), widths=(32, 32), steps=40, lr=2e-3, batch_size=8)
+    values = over(
+        BASE,
+        out=tmp_path / "run",
+        data=photos,
+        model=str(codec_model),
+        widths=(32, 32),
+        steps=40,
+        lr=2e-3,
+        batch_size=8,
+    )
     outcome = train_prior(PriorTraining(**values))
     losses = [row["loss"] for row in read_log(tmp_path / "run") if "loss" in row]
     assert losses[-1] < 0.8 * losses[0]
@@ -247,8 +314,12 @@ def test_prior_learns_and_becomes_a_model(photos: Path, tmp_path: Path, codec_mo
     assert config["training"]["prior"]["steps"] == 40
     assert config["sha256"].keys() == {"codec.safetensors", "prior.safetensors"}
     assert config["sha256"]["prior.safetensors"] == model.hashes["prior"]
-    again = PriorTraining(**over(values, out=tmp_path / "more", start=str(tmp_path / "run" / "model"), steps=1))
-    assert train_prior(again).validation["loss"] == pytest.approx(config["training"]["prior"]["validation"]["loss"], rel=0.05)
+    again = PriorTraining(
+        **over(values, out=tmp_path / "more", start=str(tmp_path / "run" / "model"), steps=1)
+    )
+    assert train_prior(again).validation["loss"] == pytest.approx(
+        config["training"]["prior"]["validation"]["loss"], rel=0.05
+    )
 
 
 def test_prior_settings_are_checked(photos: Path, tmp_path: Path, codec_model: Path) -> None:
@@ -267,9 +338,20 @@ def test_prior_settings_are_checked(photos: Path, tmp_path: Path, codec_model: P
 
 
 @pytest.mark.parametrize("lpips_weight", [0.0, pytest.param(0.3, marks=PERCEPTUAL)])
-def test_codec_learns_and_is_exported_with_unit_latents(photos: Path, tmp_path: Path, lpips_weight: float) -> None:
+def test_codec_learns_and_is_exported_with_unit_latents(
+    photos: Path, tmp_path: Path, lpips_weight: float
+) -> None:
     size = 64 if lpips_weight else 32  # AlexNet's features vanish below 63 pixels
-    values = over(BASE, out=tmp_path / "run", data=photos, size=size, channels=4, steps=20, lr=1e-3, lpips_weight=lpips_weight)
+    values = over(
+        BASE,
+        out=tmp_path / "run",
+        data=photos,
+        size=size,
+        channels=4,
+        steps=20,
+        lr=1e-3,
+        lpips_weight=lpips_weight,
+    )
     outcome = train_codec(CodecTraining(**values))
     rows = [row for row in read_log(tmp_path / "run") if "loss" in row]
     assert rows[-1]["l1"] < rows[0]["l1"]
@@ -277,11 +359,24 @@ def test_codec_learns_and_is_exported_with_unit_latents(photos: Path, tmp_path: 
     codec = EmbeddedCodec.load(tmp_path / "run" / "model", "tiny")
     images = load_images(photos, size, tmp_path / "run" / "cache")
     z = codec.encode(images.batch(split(images.names)["train"]))
-    torch.testing.assert_close(z.mean((0, 2, 3)), torch.zeros(4), rtol=0, atol=0.02)  # float16 weights, statistics before rounding
+    torch.testing.assert_close(
+        z.mean((0, 2, 3)), torch.zeros(4), rtol=0, atol=0.02
+    )  # float16 weights, statistics before rounding
     torch.testing.assert_close(z.std((0, 2, 3)), torch.ones(4), rtol=0, atol=0.02)
     config = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
-    assert config["training"]["codec"]["validation"]["psnr"] == pytest.approx(outcome.validation["psnr"], abs=0.1)
-    start = CodecTraining(**over(values, out=tmp_path / "more", start=str(tmp_path / "run" / "model"), steps=1, lr=1e-9, crop=size // 2))
+    assert config["training"]["codec"]["validation"]["psnr"] == pytest.approx(
+        outcome.validation["psnr"], abs=0.1
+    )
+    start = CodecTraining(
+        **over(
+            values,
+            out=tmp_path / "more",
+            start=str(tmp_path / "run" / "model"),
+            steps=1,
+            lr=1e-9,
+            crop=size // 2,
+        )
+    )
     assert train_codec(start).validation["psnr"] == pytest.approx(outcome.validation["psnr"], abs=0.1)
 
 

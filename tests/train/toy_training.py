@@ -1,4 +1,6 @@
-"""A regression small enough for tests; also run as a program: python toy_training.py OUT STEPS [CHECKPOINT_SECONDS [PAUSE]]."""
+"""A regression small enough for tests; also run as a program: python toy_training.py OUT STEPS
+[CHECKPOINT_SECONDS [PAUSE]].
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,15 @@ class Toy:
 
 def settings(out: Path, steps: int | None, **changes: Any) -> LoopConfig:
     values: dict[str, Any] = dict(
-        out=out, steps=steps, batch_size=8, lr=1e-2, warmup=3, log_every=4, validate_every=10, device="cpu", quiet=True
+        out=out,
+        steps=steps,
+        batch_size=8,
+        lr=1e-2,
+        warmup=3,
+        log_every=4,
+        validate_every=10,
+        device="cpu",
+        quiet=True,
     )
     return LoopConfig(**(values | changes))
 
@@ -60,4 +70,8 @@ if __name__ == "__main__":
     with session(config) as accelerator:
         outcome = run(Toy(pause), config, accelerator)
         weights = torch.cat([p.flatten() for p in outcome.net.parameters()])
-        print(f"rank {accelerator.process_index} of {accelerator.num_processes} checksum {weights.double().sum().item()!r}", flush=True)
+        print(
+            f"rank {accelerator.process_index} of {accelerator.num_processes} checksum "
+            f"{weights.double().sum().item()!r}",
+            flush=True,
+        )

@@ -1,0 +1,86 @@
+"""`paseo check-operator`: does a learned operator predict the measurement, and how it changes?"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paseo.apps.console import JsonOption, emit, progress
+
+
+def check_operator(
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TASK...]", help="Tasks to check; all of the model's if none is given."),
+    ] = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="Whose latent space.")] = "faces-128",
+    operator: Annotated[
+        Path | None, typer.Option(help="Folder of an operator of your own, checked for one task.")
+    ] = None,
+    images: Annotated[
+        list[Path] | None, typer.Option(help="Clean images or folders; the model's own samples if not given.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Images to use.")] = 8,
+    directions: Annotated[int, typer.Option(min=1, help="Random directions per image.")] = 4,
+    sigma: Annotated[
+        float, typer.Option(min=0.0, help="Noise of the measurement, for images in [0,1].")
+    ] = 0.01,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the random directions.")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Compare operators and their Jacobians with the chain encode ∘ degrade ∘ decode (the paper's table).
+
+    \b
+      paseo check-operator                                       all operators of the embedded model
+      paseo check-operator sr4 --images photos                   one, on images of your own
+      paseo check-operator fog:fog --operator runs/fog/operator  one you have trained
+    """
+    from paseo.degrade import task as find_task
+    from paseo.errors import BadInput
+    from paseo.models import load_model
+    from paseo.operators.check import check_operator as check_one
+    from paseo.operators.store import load_operator
+
+    loaded = load_model(model)
+    names = tasks or loaded.tasks
+    if not names or (operator is not None and len(names) != 1):
+        raise BadInput(
+            "--operator needs the one task it was trained for."
+            if operator
+            else f"{model} has no operators to check."
+        )
+    x = _images(loaded, images, count)
+    results = []
+    with progress(len(names) * len(x), "check", "image") as bar:
+        for name in names:
+            H = (
+                load_operator(operator, codec_hash=loaded.hashes.get("codec", ""))
+                if operator
+                else loaded.operator(name)
+            )
+            check = partial(check_one, H, loaded.codec, find_task(name).degradation, x, name=name)
+            results.append(
+                check(sigma_y=sigma, directions=directions, seed=seed, progress=lambda *_: bar.update())
+            )
+    emit(
+        json,
+        {"model": model, "images": len(x), "results": [r.to_dict() for r in results]},
+        "\n\n".join(r.table() for r in results),
+    )
+
+
+def _images(model: Any, given: list[Path] | None, count: int) -> Any:
+    """(B,3,s,s) in [0,1] at the model's size."""
+    import torch
+
+    from paseo.errors import BadInput
+    from paseo.images import find_images, fit_square, read
+
+    roots = given or ([model.folder / "samples"] if model.folder else [])
+    files = [p for root in roots for p in (find_images(root) if root.is_dir() else [root])][:count]
+    if not files:
+        raise BadInput(f"The model {model.name} brings no sample images: give clean images with --images.")
+    return torch.stack([fit_square(read(p).rgb, model.size) for p in files])

@@ -1,0 +1,112 @@
+"""The command line: `paseo` and `python -m paseo`. Thin: each verb is a module of `paseo.apps.cli`.
+
+Errors made on purpose (`PaseoError`) become one line on stderr. Exit codes: 0 all done, 1 some files failed,
+2 bad usage or input, 130 interrupted. Progress goes to stderr, data to stdout. Nothing heavy is imported
+before a verb runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from paseo import __version__
+from paseo.apps.cli import (
+    bench,
+    check_operator,
+    degrade,
+    demo,
+    doctor,
+    models,
+    reproduce,
+    restore,
+    sample,
+    train,
+    tune,
+)
+from paseo.apps.ui import command as page
+from paseo.errors import PaseoError
+
+HELP = """Restore images with a latent diffusion prior and a small learned operator.
+
+\b
+  paseo demo                                             see it work on the faces that come with the package
+  paseo restore small.png -o out --task sr4              enlarge a file, or a folder, four times
+  paseo restore photo.png -o out --task blur --degrade   blur a sharp image first, then restore it
+  paseo restore a.png -o out --task sr4 --samples 8      eight draws, their mean and where they disagree
+  paseo doctor                                           versions, devices, models that are found
+
+Every verb explains itself with --help, and takes --json FILE (or - for stdout).
+"""
+
+
+class Frame(TyperGroup):
+    """Turns our own errors into one line and exit code 2, wherever a verb raises them."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `paseo methods | head` is no error of ours
+            raise
+        except (PaseoError, OSError, ValueError) as error:
+            if ctx.params.get("traceback"):
+                raise
+            hint = "" if isinstance(error, PaseoError) else " (`paseo --traceback …` shows where)"
+            typer.echo(f"paseo: {' '.join(str(error).split()) or type(error).__name__}{hint}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("paseo: interrupted", err=True)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    name="paseo",
+    cls=Frame,
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error arose.")] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+for _name, _command in {
+    "demo": demo.demo,
+    "restore": restore.restore,
+    "degrade": degrade.degrade,
+    "sample": sample.sample,
+    "models": models.models,
+    "methods": models.methods,
+    "check-operator": check_operator.check_operator,
+    "reproduce": reproduce.reproduce,
+    "tune": tune.tune,
+    "ui": page.ui,
+    "doctor": doctor.doctor,
+}.items():
+    app.command(_name)(_command)
+app.add_typer(train.app, name="train")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Entry point of the `paseo` command."""
+    app()

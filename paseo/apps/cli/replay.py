@@ -1,0 +1,86 @@
+"""`paseo restore --replay SIDECAR`: the recorded run again, with the same inputs, models and settings, or an
+error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from paseo.apps.inputs import Job, Outcome
+from paseo.apps.job import Plan, Restoration
+from paseo.errors import BadInput, MissingWeights
+from paseo.images import read
+from paseo.record import file_sha256, load_record, sampler_from_record
+
+
+def recorded(sidecar: Path, inputs: list[Path], out: Path) -> tuple[list[Job], Restoration]:
+    """The job and the run of a record; its image and its weights must be the same."""
+    record = load_record(sidecar)
+    if len(inputs) > 1:
+        raise BadInput("--replay repeats one image: give its file, or none to take the recorded one.")
+    source = inputs[0] if inputs else sidecar.parent / record["input"]["path"]
+    if read(source).sha256 != record["input"]["sha256"]:
+        raise BadInput(f"{source} is not the image of the record: its SHA-256 differs.")
+    run = Restoration(_plan_of(record, sidecar.parent))
+    _check_weights(record, run)
+    named = out.suffix.lower() == ".png"
+    return [Job(source, out.parent if named else out, out.stem if named else sidecar.stem, source.name)], run
+
+
+def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
+    from paseo import samplers
+    from paseo.apps.cli.restore import task_of_operator
+
+    if record["operator"].get("given"):
+        task_of_operator(
+            record["operator"]["name"]
+        )  # a task known by example exists once its operator is read
+    known = {
+        name: getattr(samplers, name)
+        for name in samplers.__all__
+        if isinstance(getattr(samplers, name), type)
+    }
+    mask = record.get("mask")
+    try:
+        return Plan(
+            task=record["task"],
+            model=record["model"]["name"],
+            sampler=sampler_from_record(record["sampler"], known),
+            operator=record["operator"]["name"] if record["operator"].get("given") else None,
+            mask=folder / mask["path"] if mask else None,
+            sigma_y=float(record["sigma_y"]),
+            seeds=tuple(int(s) for s in record["seeds"]),
+            degrade=bool(record["degrade"]),
+            batch=int(record["batch"]),
+            keep_known=bool(record["keep_known"]),
+            options=dict(record["model"].get("options", {})),
+        )
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"The record is incomplete: {error}.") from None
+
+
+def _check_weights(record: dict[str, Any], run: Restoration) -> None:
+    for what, now, then in (
+        ("model", run.model.hashes, record["model"].get("hashes")),
+        ("operator", run.operator[1]["sha256"], record["operator"].get("sha256")),
+    ):
+        if now != then:
+            raise MissingWeights(
+                f"The {what} of the record has other weights than the one found here, so the run cannot be "
+                "repeated."
+            )
+
+
+def compared(sidecar: Path, outcome: Outcome) -> dict[str, Any]:
+    """Whether the new files are those of the record, byte for byte."""
+    if outcome.code or not outcome.count("done"):
+        return {}
+    then = [entry["sha256"] for entry in load_record(sidecar)["outputs"]]
+    same = then == [file_sha256(path) for path in outcome.results[0]["outputs"]]
+    words = (
+        "identical to the recorded files"
+        if same
+        else "not identical to the recorded files (other versions, threads or device?)"
+    )
+    return {"identical": same, "comparison": words}

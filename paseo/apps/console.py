@@ -1,0 +1,73 @@
+"""What all verbs share: the --json option, printing, progress bars."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paseo.files import write_json
+
+JsonOption = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE, or to stdout with -."),
+]
+
+
+def emit(target: str | None, value: Any, text: str = "") -> None:
+    """The result of a verb: `text` for people, `value` as JSON where it was asked for. With - stdout holds
+    JSON alone.
+    """
+    if target == "-":
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        return
+    if target is not None:
+        write_json(Path(target), value)
+    if text:
+        typer.echo(text)
+
+
+def say(text: str) -> None:
+    """News for people, on stderr."""
+    typer.echo(text, err=True)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Aligned columns; numbers to the right."""
+    body = [[_cell(v) for v in row] for row in rows]
+    widths = [max(len(line[i]) for line in [list(header), *body]) for i in range(len(header))]
+    right = [bool(body) and all(_number(line[i]) for line in body) for i in range(len(header))]
+    lines = [list(header), ["-" * w for w in widths], *body]
+    return "\n".join(
+        "  ".join(
+            v.rjust(w) if r else v.ljust(w) for v, w, r in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text == "-"
+    return True
+
+
+def progress(total: int, what: str, unit: str) -> Any:
+    """A bar on stderr, silent where stderr is no terminal."""
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total, desc=what, unit=unit, file=sys.stderr, disable=None, leave=False, dynamic_ncols=True
+    )

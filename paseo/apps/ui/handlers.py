@@ -1,0 +1,192 @@
+"""What the buttons do. Free of gradio: every handler takes plain values and gives plain values back, so it
+can be tested alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from paseo.apps.cli.restore import chosen_settings
+from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
+from paseo.apps.ui.form import Form, prepare
+from paseo.apps.ui.results import Result, collect
+from paseo.apps.ui.work import Progress, run
+from paseo.base import Problem
+from paseo.degrade import task as find_task
+from paseo.degrade import tasks
+from paseo.errors import BadInput, Cancelled, PaseoError
+from paseo.models import Model, load_model
+from paseo.samplers import METHODS, within
+from paseo.settings.presets import presets
+from paseo.street import Padded, bound, observed_cells
+
+Choice = tuple[str, str]  # what is shown, what is meant
+KEPT_RUNS = 24  # of one visitor; older results are deleted
+
+
+@dataclass(eq=False)
+class Desk:
+    """The page's memory: loaded models, the temporary folder, and who may be cancelled."""
+
+    root: Path
+    models: tuple[str, ...] = ("faces-128",)
+    loaded: dict[str, Model] = field(default_factory=dict)
+    running: dict[str, threading.Event] = field(default_factory=dict)
+    methods: dict[tuple[str, str], list[Choice]] = field(default_factory=dict)
+    folders: dict[str, list[Path]] = field(default_factory=dict)  # of each visitor's runs, oldest first
+
+    def model(self, name: str) -> Model:
+        if name not in self.models:
+            raise BadInput(
+                f"This page does not offer the model {name!r}. Start it with `paseo ui --model {name}`."
+            )
+        if name not in self.loaded:
+            found = load_model(name)
+            if not found.tasks:
+                raise BadInput(
+                    f"The model {name} has no operators in its folder, and the page offers what it has "
+                    "operators for. "
+                    "Use `paseo restore --model … --operator …`, or give a folder such as `paseo train` "
+                    "exports."
+                )
+            self.loaded[name] = found
+        return self.loaded[name]
+
+    def task_choices(self, model: str) -> list[Choice]:
+        """Tasks that the model has an operator for."""
+        known = self.model(model).tasks
+        return [(t.title, t.name) for t in tasks() if t.name in known]
+
+    def method_choices(self, model: str, task: str) -> list[Choice]:
+        """Methods that can restore this task with this model, asked one by one."""
+        if (model, task) not in self.methods:
+            problem = self._problem(model, task)
+            able = [(m.title, m.name) for m in METHODS.values() if m.default.unsupported(problem) is None]
+            able += [(f"{name} (as tuned)", name) for name in _presets_of(model, task) if name not in METHODS]
+            self.methods[model, task] = able
+        return self.methods[model, task]
+
+    @torch.no_grad()
+    def _problem(self, name: str, task: str) -> Problem:
+        """A grey picture's, to ask methods about."""
+        model, degradation = self.model(name), find_task(task).degradation
+        x = torch.zeros(1, 3, model.size, model.size)
+        y = degradation(x)
+        codec = Padded(model.codec, (model.size, model.size), getattr(model.prior, "multiple", 1))
+        y_z = codec.encode(degradation.lift(y, (model.size, model.size)))
+        operator = bound(model.operator(task), 0.01)
+        return Problem(y, y_z, 0.01, operator, degradation, codec, observed_cells(degradation, codec, y_z))
+
+    # ---- the advanced drawer: boxes of three kinds, as many as the method with most of them needs
+
+    def drawer(self, model: str, task: str, method: str) -> dict[Kind, list[tuple[Field, Any]]]:
+        """Settings of the method as tuned for model and task, by kind of box."""
+        sampler = chosen_settings(model, task, method).sampler
+        pairs = [(f, getattr(sampler, f.name)) for f in fields_of(type(sampler))]
+        return {
+            kind: [(f, v if kind == "switch" else shown(v)) for f, v in pairs if f.kind == kind]
+            for kind in KINDS
+        }
+
+    def assignments(
+        self, model: str, task: str, method: str, names: Sequence[str | None], values: Sequence[Any]
+    ) -> tuple[str, ...]:
+        """What was changed in the drawer, as `--set` takes it. `names` says which box held which setting."""
+        sampler = chosen_settings(model, task, method).sampler
+        own = {f.name for f in fields_of(type(sampler))}
+        given = {
+            name: shown(value).strip()
+            for name, value in zip(names, values, strict=True)
+            if name in own and value not in (None, "")
+        }
+        return tuple(
+            f"{name}={text}" for name, text in given.items() if text != shown(getattr(sampler, name))
+        )
+
+    # ---- running and cancelling
+
+    def begin(self, session: str) -> None:
+        """A new run of this visitor, which a Cancel from now on reaches, even while it waits for its turn."""
+        self.cancel(session)
+        self.running[session] = threading.Event()
+
+    def cancel(self, session: str) -> None:
+        if session in self.running:
+            self.running[session].set()
+
+    def leave(self, session: str) -> None:
+        """The visitor has closed the page: end the run, delete the files."""
+        self.cancel(session)
+        self.running.pop(session, None)
+        self._forget(self.folders.pop(session, []))
+
+    def _keep(self, session: str, folder: Path) -> None:
+        runs = self.folders.setdefault(session, [])
+        runs.append(folder)
+        self._forget(runs[:-KEPT_RUNS])
+        del runs[:-KEPT_RUNS]
+
+    @staticmethod
+    def _forget(folders: Sequence[Path]) -> None:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def restore(self, form: Form, session: str) -> Iterator[Progress | Result | PaseoError]:
+        """Progress, then the result; or the error that ended it."""
+        cancelled = self.running.setdefault(session, threading.Event())
+        try:
+            if cancelled.is_set():
+                raise Cancelled("Cancelled before it began.")
+            model = self.model(form.model)
+            prepared = prepare(form, self.root, model.size)
+            self._keep(session, prepared.job.folder)
+            yield from run(prepared, model, cancelled)
+            yield collect(prepared)
+        except Cancelled:
+            yield Cancelled("Cancelled.")
+        except (PaseoError, OSError, ValueError) as error:
+            yield error if isinstance(error, PaseoError) else PaseoError(f"{type(error).__name__}: {error}")
+
+    def compare(
+        self, form: Form, methods: Sequence[str], session: str, budget: int | None = None
+    ) -> Iterator[tuple[str, Progress | Result | PaseoError]]:
+        """The methods one after the other, each as tuned, on the same measurement and seed; `budget` limits
+        their denoiser calls.
+        """
+        if len(methods) < 2:
+            yield "", BadInput("Choose two or more methods to compare.")
+            return
+        for method in methods:
+            try:
+                settings = self._steps(form, method, budget)
+            except PaseoError as error:
+                yield method, error
+                continue
+            for news in self.restore(replace(form, method=method, settings=settings, draws=1), session):
+                yield method, news
+                if isinstance(news, Cancelled):
+                    return
+
+    def _steps(self, form: Form, method: str, budget: int | None) -> tuple[str, ...]:
+        if budget is None:
+            return ()
+        return (f"steps={within(chosen_settings(form.model, form.task, method).sampler, budget).steps}",)
+
+
+def _presets_of(model: str, task: str) -> list[str]:
+    try:
+        return list(presets(model).get(task, {}))
+    except BadInput:
+        return []
+
+
+def boxes() -> dict[Kind, int]:
+    """How many boxes of each kind the drawer holds ready."""
+    return {kind: most(kind) for kind in KINDS}

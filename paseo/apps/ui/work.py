@@ -1,0 +1,158 @@
+"""One run in a thread of its own: it reports steps, denoiser calls, time and a preview, and stops when asked
+to.
+
+The preview is the decoded clean estimate of the step. Decoding draws no random number, so that a watched run
+and an unwatched one give the same bytes; it is left out while it would take more than a fifth of the time.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from paseo.apps.job import Restoration
+from paseo.apps.ui.form import Prepared
+from paseo.base import Step
+from paseo.errors import Cancelled
+from paseo.images import to_pil, to_unit
+from paseo.models import Model
+
+PREVIEW_SHARE = 0.2  # of the time, at most
+TICK = 0.25  # seconds between two looks at the clock
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How far a run is."""
+
+    step: int = 0
+    steps: int = 0
+    nfe: int = 0  # denoiser calls so far
+    all_nfe: int = 0
+    seconds: float = 0.0
+    left: float | None = None  # seconds; None before the first step
+    preview: Image.Image | None = None
+
+    @property
+    def share(self) -> float:
+        return self.step / self.steps if self.steps else 0.0
+
+
+class Watched:
+    """A prior that counts its calls, and that asks before each one whether to go on."""
+
+    def __init__(self, prior: Any, watcher: Watcher) -> None:
+        self.prior, self.watcher = prior, watcher
+
+    def x0(self, x: Tensor, t: float) -> Tensor:
+        self.watcher.check()
+        self.watcher.nfe += 1
+        return self.prior.x0(x, t)
+
+    def __getattr__(self, name: str) -> Any:  # schedule, multiple, …
+        if name == "prior":  # not there yet: while being copied
+            raise AttributeError(name)
+        return getattr(self.prior, name)
+
+
+@dataclass(eq=False)
+class Watcher:
+    """Takes the place of the command line's progress bar: `Restoration` calls `watch` once per step."""
+
+    batches: int  # runs of the sampler, one after the other
+    all_nfe: int
+    cancelled: threading.Event
+    codec: Any = None
+    nfe: int = 0
+    done: int = 0  # steps of all batches
+    news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
+    start: float = field(default_factory=time.perf_counter)
+    _last: float = 0.0
+    _cost: float = 0.0
+
+    def check(self) -> None:
+        if self.cancelled.is_set():
+            raise Cancelled("Cancelled.")
+
+    def watch(self, step: Step) -> None:
+        self.check()
+        self.done += 1
+        steps, passed = step.total * self.batches, time.perf_counter() - self.start
+        left = passed / self.done * (steps - self.done)
+        self.news.put(Progress(self.done, steps, self.nfe, self.all_nfe, passed, left, self._preview(step.z)))
+
+    def _preview(self, z: Tensor) -> Image.Image | None:
+        before = time.perf_counter()
+        if self.codec is None or before - self._last < max(0.5, self._cost / PREVIEW_SHARE):
+            return None
+        image = to_pil(to_unit(self.codec.decode(z[:1].detach()))[0].clamp(0, 1).nan_to_num(0.5))
+        self._last = time.perf_counter()
+        self._cost = self._last - before
+        return image
+
+
+@dataclass(frozen=True)
+class WatchedRestoration(Restoration):
+    """The command line's restoration with a model that is loaded already and watched."""
+
+    loaded: Model | None = None
+
+    @cached_property
+    def model(self) -> Model:  # type: ignore[override]
+        assert self.loaded is not None
+        return self.loaded
+
+
+def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterator[Progress]:
+    """Do it: progress while it runs, then the files are there. Errors of the run are raised here."""
+    plan = prepared.plan
+    batches = -(-len(plan.seeds) // plan.batch)
+    watcher = Watcher(batches, batches * plan.sampler.nfe, cancelled, model.codec)
+    watched: Any = Watched(model.prior, watcher)
+    work = WatchedRestoration(plan, replace(model, prior=watched))
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            watcher.check()
+            with torch.no_grad():
+                work(prepared.job, watcher)
+        except BaseException as error:  # handed to whoever waits
+            failure.append(error)
+
+    thread = threading.Thread(target=target, name="paseo-ui", daemon=True)
+    thread.start()
+    try:
+        latest = Progress(all_nfe=watcher.all_nfe)
+        yield latest
+        while thread.is_alive():
+            thread.join(TICK)
+            fresh = list(_drained(watcher.news))
+            if fresh:
+                preview = next((p.preview for p in reversed(fresh) if p.preview is not None), None)
+                latest = replace(fresh[-1], preview=preview)
+            else:
+                latest = replace(latest, seconds=time.perf_counter() - watcher.start, preview=None)
+            yield latest
+    except GeneratorExit:  # the page is gone
+        cancelled.set()
+        raise
+    if failure:
+        raise failure[0]
+
+
+def _drained(news: queue.SimpleQueue[Progress]) -> Iterator[Progress]:
+    while True:
+        try:
+            yield news.get_nowait()
+        except queue.Empty:
+            return

@@ -1,0 +1,3 @@
+"""Measuring: benchmarks, the paper's experiments, the search for settings, and cost. Nothing but `apps`
+imports it.
+"""

@@ -1,0 +1,149 @@
+"""Cells: one image, task, method and seed each, known by a key, and where their files lie.
+
+RUN/config.yaml, plan.jsonl, unsupported.json
+RUN/cells/<task>/<method>/<image>-s<seed>-<key>.png            the restoration, 8 bit
+                                               .safetensors    features for distances between distributions
+                                               .cost.json      seconds and memory: what no two runs share
+                                               .json           the row; written last, so that it vouches for the others
+RUN/failures/<task>/<method>/….json                            what went wrong; removed when the cell succeeds later
+RUN/truths/<image>-<sha>.png, .safetensors                     the images themselves and their features
+RUN/measurements/<task>/<image>-<sha>.png                      what the methods were given
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from paseo.errors import BadInput
+from paseo.files import read_json, write_text
+
+KEY_SHOWN = 12  # characters of the key in file names
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One line of a plan: everything its row depends on."""
+
+    task: str
+    task_params: dict[str, Any]
+    sigma_y: float
+    noise_seed: int
+    method: str  # the label
+    sampler: dict[str, Any]  # {"name": class, "settings": {…}}
+    image: str
+    image_sha256: str
+    seed: int
+    model: str
+    hashes: dict[str, str]  # of prior, codec, operator
+    options: dict[str, Any]  # of the model: prompt, guidance …
+    protocol: int  # of the metrics
+    metrics: tuple[str, ...]
+    company: tuple[str, ...]  # hashes of the images computed together with it, itself included
+    features: str = ""  # which feature networks are stored
+    key: str = ""
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What the key is made of: all fields but names that could be others."""
+        return {k: v for k, v in asdict(self).items() if k not in ("key", "model", "method")}
+
+    def keyed(self) -> Cell:
+        text = json.dumps(self.facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        return replace(self, key=hashlib.sha256(text.encode()).hexdigest())
+
+    @property
+    def stem(self) -> str:
+        return f"{self.task_folder}/{self.method}/{_safe(self.image)}-s{self.seed}-{self.key[:KEY_SHOWN]}"
+
+    @property
+    def task_folder(self) -> str:
+        return _safe(self.task)
+
+
+def read_plan(folder: Path) -> list[Cell]:
+    """The cells of a run's folder, in order."""
+    path = folder / "plan.jsonl"
+    if not path.is_file():
+        raise BadInput(
+            f"{folder} holds no plan.jsonl. Make one with `paseo bench plan CONFIG --out {folder}`."
+        )
+    cells = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            entry: dict[str, Any] = json.loads(line)
+            entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
+            cells.append(Cell(**entry))
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadInput(
+                f"{path}, line {number}, is no cell of this version: {error}. Plan again."
+            ) from None
+    return cells
+
+
+def write_plan(folder: Path, cells: Iterable[Cell]) -> Path:
+    lines = (json.dumps(asdict(cell), ensure_ascii=False, allow_nan=False) for cell in cells)
+    return write_text(folder / "plan.jsonl", "".join(f"{line}\n" for line in lines))
+
+
+@dataclass(frozen=True)
+class Store:
+    """The files of a run."""
+
+    folder: Path
+
+    def path(self, cell: Cell, suffix: str) -> Path:
+        return self.folder / "cells" / f"{cell.stem}{suffix}"
+
+    def failure(self, cell: Cell) -> Path:
+        return self.folder / "failures" / f"{cell.stem}.json"
+
+    def truth(self, name: str, sha256: str, suffix: str = ".png") -> Path:
+        return self.folder / "truths" / f"{_safe(name)}-{sha256[:KEY_SHOWN]}{suffix}"
+
+    def measurement(self, task: str, name: str, sha256: str) -> Path:
+        return self.folder / "measurements" / _safe(task) / f"{_safe(name)}-{sha256[:KEY_SHOWN]}.png"
+
+    def done(self, cell: Cell) -> bool:
+        """Whether the row is there, is this cell's, and its image is beside it."""
+        return self.path(cell, ".png").is_file() and self.row(cell) is not None
+
+    def row(self, cell: Cell) -> dict[str, Any] | None:
+        path = self.path(cell, ".json")
+        row = read_json(path) if path.is_file() else None
+        return row if isinstance(row, dict) and row.get("key") == cell.key else None
+
+    def cost(self, cell: Cell) -> dict[str, Any]:
+        path = self.path(cell, ".cost.json")
+        return read_json(path) if path.is_file() else {}
+
+    def failed(self, cell: Cell) -> dict[str, Any] | None:
+        path = self.failure(cell)
+        return read_json(path) if path.is_file() else None
+
+
+def units(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Neighbours that are computed together: one method, task and seed, and one company."""
+    unit: list[Cell] = []
+    for cell in cells:
+        if unit and _together(unit[0]) != _together(cell):
+            yield unit
+            unit = []
+        unit.append(cell)
+    if unit:
+        yield unit
+
+
+def _together(cell: Cell) -> tuple[Any, ...]:
+    return cell.task, cell.method, cell.seed, cell.company
+
+
+def _safe(name: str) -> str:
+    """A name that can be a file's; the key beside it keeps it unique."""
+    return re.sub(r"[^A-Za-z0-9_.+=-]", "_", name)[:60] or "_"

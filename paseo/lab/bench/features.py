@@ -1,0 +1,57 @@
+"""Features of single images, stored beside them, so that distances between sets of images never gather
+anything.
+
+`vgg16`       (512,): the last stage of VGG16, averaged over the image; for the kernel distance, which is not KID
+`inception`   (2048,): the pool features of the Inception network of FID and KID, if its weights are given as a file
+`…_hole`      the same of the hole's bounding box, for tasks that hide pixels
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from paseo.metrics import vgg_features
+
+
+def feature_bytes(image: Tensor, hole: Tensor | None, names: str, inception: str | None) -> bytes:
+    """A safetensors file with the features of one image (1,3,H,W) in [0,1]."""
+    from safetensors.torch import save
+
+    found: dict[str, Tensor] = {}
+    for name in names.split("+"):
+        found[name] = _features(name, image, inception)
+        if hole is not None and (box := _inside(image, hole)) is not None:
+            found[f"{name}_hole"] = _features(name, box, inception)
+    return save(found)
+
+
+def read_features(path: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(path) if path.is_file() else {}
+
+
+def _features(name: str, image: Tensor, inception: str | None) -> Tensor:
+    if name == "vgg16":
+        return vgg_features(image)[0].contiguous()
+    assert inception is not None  # the plan names it only where there is a file
+    return _inception(inception)(image)[0].contiguous()
+
+
+@lru_cache(maxsize=1)
+def _inception(path: str) -> Any:
+    from paseo.lab.bench.inception import load_inception
+
+    return load_inception(path)
+
+
+def _inside(image: Tensor, hole: Tensor) -> Tensor | None:
+    """The bounding box of the hole, if VGG16 can look at it."""
+    rows, columns = (torch.nonzero(hole[0, 0].amax(d) > 0.5).flatten() for d in (1, 0))
+    box = image[..., int(rows[0]) : int(rows[-1]) + 1, int(columns[0]) : int(columns[-1]) + 1]
+    return box if min(box.shape[-2:]) >= 16 else None

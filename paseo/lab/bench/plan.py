@@ -1,0 +1,141 @@
+"""`paseo bench plan`: from a configuration to one line per cell, each with a key of everything its result
+depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paseo.errors import BadInput
+from paseo.files import write_json, write_text
+from paseo.lab.bench.cells import Cell, Store, write_plan
+from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config
+from paseo.lab.bench.pictures import Picture, load_pictures
+from paseo.lab.bench.scores import PROTOCOL
+from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.record import sampler_record
+from paseo.samplers import within
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of a benchmark, and what cannot be one of them."""
+
+    config: BenchConfig
+    cells: tuple[Cell, ...]
+    unsupported: dict[str, dict[str, str]]  # task → method → reason
+
+    def summary(self, store: Store) -> dict[str, Any]:
+        done = sum(store.done(cell) for cell in self.cells)
+        return {
+            "cells": len(self.cells),
+            "done": done,
+            "unsupported": self.unsupported,
+            "out": str(store.folder),
+        }
+
+
+def make_plan(config: BenchConfig) -> Plan:
+    """All cells, grouped by task and method; loads the model to know its hashes and what each method can do."""
+    pictures = pictures_of(config)
+    cells: list[Cell] = []
+    unsupported: dict[str, dict[str, str]] = {}
+    for task in config.tasks:
+        setup = setup_of(config, task)
+        for spec in config.methods:
+            if spec.tasks is not None and task not in spec.tasks:
+                continue
+            sampler = sampler_of(config, spec, task)
+            if reason := setup.unsupported(sampler, pictures[0]):
+                unsupported.setdefault(task, {})[spec.label] = reason
+                continue
+            cells += _cells(config, setup, spec, sampler, pictures)
+    _check_unique(cells)
+    return Plan(config, tuple(cells), unsupported)
+
+
+def write(plan: Plan, folder: Path) -> Store:
+    """config.yaml, plan.jsonl and unsupported.json; results that are there already stay."""
+    write_text(folder / "config.yaml", plan.config.to_yaml())
+    write_json(folder / "unsupported.json", plan.unsupported)
+    write_plan(folder, plan.cells)
+    return Store(folder)
+
+
+def config_of(folder: Path) -> BenchConfig:
+    """The configuration a folder was planned with."""
+    return load_config(folder / "config.yaml")
+
+
+def pictures_of(config: BenchConfig) -> list[Picture]:
+    """The images of a benchmark, in order."""
+    d = config.data
+    model = setup_of(config, config.tasks[0]).model
+    path: Path = Path(d.path)
+    if d.path == "samples":
+        if model.folder is None or not (model.folder / "samples").is_dir():
+            raise BadInput(
+                f"The model {config.model} brings no sample images: give data.path a folder of images."
+            )
+        path = model.folder / "samples"
+    return load_pictures(path, d.part, d.first, d.count, d.size or model.size, d.rule)
+
+
+def setup_of(config: BenchConfig, task: str) -> Setup:
+    c = config
+    return Setup(
+        c.model, task, c.sigma_y, c.operators.get(task), c.noise_seed, c.device, dict(c.model_options)
+    )
+
+
+def sampler_of(config: BenchConfig, spec: MethodSpec, task: str) -> Any:
+    """The sampler of a method for a task: kept settings, changes, budget."""
+    settings = {**spec.settings, **spec.per_task.get(task, {})}
+    sampler = sampler_for(config.model, task, spec.name, settings, spec.preset)
+    return within(sampler, spec.budget) if spec.budget is not None and sampler.nfe > spec.budget else sampler
+
+
+def _cells(
+    config: BenchConfig, setup: Setup, spec: MethodSpec, sampler: Any, pictures: Sequence[Picture]
+) -> Iterator[Cell]:
+    chosen = pictures[: spec.count]
+    for seed in config.seeds:
+        for start in range(0, len(chosen), config.batch):
+            together = chosen[start : start + config.batch]
+            for picture in together:
+                yield Cell(
+                    task=setup.task.name,
+                    task_params=setup.task.params,
+                    sigma_y=setup.sigma,
+                    noise_seed=setup.noise_seed,
+                    method=spec.label,
+                    sampler=sampler_record(sampler),
+                    image=picture.name,
+                    image_sha256=picture.sha256,
+                    seed=seed,
+                    model=config.model,
+                    hashes=setup.hashes,
+                    options=dict(config.model_options),
+                    protocol=PROTOCOL,
+                    metrics=config.metrics,
+                    company=tuple(p.sha256 for p in together),
+                    features=feature_names(config),
+                ).keyed()
+
+
+def feature_names(config: BenchConfig) -> str:
+    return "+".join([*(["vgg16"] if config.features else []), *(["inception"] if config.inception else [])])
+
+
+def _check_unique(cells: Sequence[Cell]) -> None:
+    seen: dict[tuple[str, str], Cell] = {}
+    for cell in cells:
+        if (cell.method, cell.key) in seen:
+            raise BadInput(
+                f"The image {cell.image} and {seen[cell.method, cell.key].image} are the same picture. "
+                "Remove one of them."
+            )
+        seen[cell.method, cell.key] = cell

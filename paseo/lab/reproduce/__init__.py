@@ -1,0 +1,107 @@
+"""One file per table or figure of the paper, each measured again here and set beside the published figures.
+
+    result = paseo.lab.reproduce.run("tractable", json="tractable.json", out="figures")
+    print(result.table())
+
+An experiment is a module with a frozen dataclass `Options` (its settings, `Options.quick()` for a run of
+seconds) and a function `run(options)` that returns a `Result`. The modules are imported when they are asked
+for.
+"""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import sys
+from dataclasses import asdict, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, get_type_hints
+
+from paseo.errors import BadInput
+from paseo.files import write_json
+
+EXPERIMENTS: dict[str, str] = {
+    "tractable": "one perturbed solve against a known Gaussian posterior (the paper's linear-Gaussian table)",
+    "lincheck": "the full sampler with an exact mask and an exact blur against a known posterior (calibration and band energies)",
+    "posterior": "every method's mean and spread against the closed-form posterior (Gaussian and mixture priors)",
+    "main": "five tasks, every method, on the embedded model (the FFHQ table)",
+    "anchors": "five anchors at the same settings",
+    "ofat": "one solver setting at a time: P, C, ρ, r, λ, perturbations",
+    "steps": "14, 28, 56 and 112 steps against quality and time",
+    "cg": "residuals of the truncated CG solves over the steps; one iteration against the kept budget",
+    "draws": "eight draws per image: variation, hole against visible part, worst draw",
+    "inpaint": "anchor × weighting, whole image and hole, and where the differences lie",
+    "jacobian": "the learned operator against decode, degrade, encode: values, directions, adjoint, norm",
+    "lincheck-faces": "lincheck with the embedded model's prior and truths drawn from it",
+}
+
+
+class Result(Protocol):
+    """What an experiment returns."""
+
+    def rows(self) -> list[dict[str, Any]]: ...
+    def table(self) -> str: ...
+    def plots(self, out: Path) -> list[Path]: ...
+    def notes(self) -> dict[str, Any]:
+        """What else belongs into the JSON document: conditions, findings."""
+        ...
+
+
+def options(name: str) -> dict[str, tuple[type, Any]]:
+    """The settings of an experiment: field → (type, default)."""
+    kind = _module(name).Options
+    hints = get_type_hints(kind)
+    defaults = kind()
+    return {f.name: (hints[f.name], getattr(defaults, f.name)) for f in fields(kind)}
+
+
+def run(
+    name: str,
+    out: str | Path | None = None,
+    json: str | Path | None = None,
+    quick: bool = False,
+    **settings: int | float | str,
+) -> Result:
+    """Run an experiment; figures go to the folder `out`, rows to the file `json` ("-" is stdout)."""
+    module = _module(name)
+    base = module.Options.quick() if quick else module.Options()
+    chosen = replace(base, **{key: _typed(name, key, value) for key, value in settings.items()})
+    _check_targets(out, json)  # before the work, not after it
+    result: Result = module.run(chosen)
+    if out is not None:
+        result.plots(Path(out))
+    if json is not None:
+        document = {"experiment": name, "options": asdict(chosen), **result.notes(), "rows": result.rows()}
+        if str(json) == "-":
+            sys.stdout.write(jsonlib.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        else:
+            write_json(Path(json), document)
+    return result
+
+
+def _check_targets(out: str | Path | None, json: str | Path | None) -> None:
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise BadInput(f"{out} is a file; figures need a folder.")
+    if json is not None and str(json) != "-" and Path(json).is_dir():
+        raise BadInput(f"{json} is a folder; --json needs the name of a file.")
+    for path in (Path(p).absolute() for p in (out, json) if p is not None and str(p) != "-"):
+        nearest = next(p for p in (path, *path.parents) if p.exists() and (p.is_dir() or p != path))
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+            raise BadInput(f"Cannot write {path}: {nearest} is no folder that may be written.")
+
+
+def _module(name: str) -> Any:
+    if name not in EXPERIMENTS:
+        raise BadInput(f"There is no experiment {name!r}. There are: {', '.join(EXPERIMENTS)}.")
+    return import_module(f"paseo.lab.reproduce.{name.replace('-', '_')}")
+
+
+def _typed(name: str, key: str, value: int | float | str) -> Any:
+    known = options(name)
+    if key not in known:
+        raise BadInput(f"{name} has no setting {key!r}. It has: {', '.join(known)}.")
+    try:
+        return known[key][0](value)
+    except ValueError as error:
+        raise BadInput(f"{key}={value!r} is not a {known[key][0].__name__}.") from error

@@ -1,0 +1,1 @@
+"""The search for settings: spaces, trials and the study that remembers them."""

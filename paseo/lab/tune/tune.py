@@ -1,0 +1,375 @@
+"""Choosing a method's settings for a model and a task, by any metric on validation images. Optuna does the
+choosing.
+
+    paseo tune --task sr4 --data faces --images 16 --trials 60 --study tune.db
+
+A study lies in an SQLite file. Its name holds a digest of all that a score depends on (weights, images,
+noise, fixed settings, bounds), so the same command goes on where it stopped, also after a crash and also in
+several processes at once, and another command never mixes its trials in. The first trial is the settings kept
+until now, or the method's defaults.
+
+A trial goes through the images in small batches and is given up as soon as a Wilcoxon signed-rank test says
+that it is worse, image by image, than the best one so far, or as its error is half as large again. Every
+image has its own fixed noise, so trials are compared pairwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from paseo.errors import BadInput, NotFinite, OutOfMemory
+from paseo.files import read_json, write_json
+from paseo.lab.bench.pictures import Picture
+from paseo.lab.bench.scores import PROTOCOL, Metric, metric
+from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.tune.spaces import Space, space_of
+from paseo.samplers import within
+
+SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
+RANDOM_TRIALS = 12
+HOPELESS = 1.5  # times the best trial's error on the same images: no test is needed to give up
+HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is tuned, and on what."""
+
+    setup: Setup
+    method: str
+    pictures: Sequence[Picture]
+    study: Path  # the SQLite file
+    trials: int = 50  # finished or given up, over all processes
+    metric_name: str = "lpips"
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    space_changes: Sequence[str] = ()
+    preset_name: str | None = None  # what to start from, and the name under which the result is kept
+    budget: int | None = None  # NFE that no trial may exceed
+    batch: int = 4
+    seed: int = 0
+    prune: bool = True
+    final_pictures: Sequence[
+        Picture
+    ] = ()  # where the best trials are compared once more; none: the best trial is taken
+    finalists: int = 3
+    grid: Sequence[Mapping[str, Any]] = ()  # settings to be tried first, after those kept until now
+
+    def __post_init__(self) -> None:
+        if self.trials < 1 or self.batch < 1 or not self.pictures:
+            raise BadInput(
+                f"trials={self.trials}, batch={self.batch} and {len(self.pictures)} images: each must be "
+                "at least 1."
+            )
+
+    @property
+    def metric(self) -> Metric:
+        return metric(self.metric_name)
+
+    @property
+    def label(self) -> str:
+        return self.preset_name or self.method
+
+    @property
+    def space(self) -> Space:
+        return space_of(
+            self.method, masks=self.setup.task.masks, fixed=self.fixed, changes=self.space_changes
+        )
+
+    def base(self) -> Any:
+        """The sampler that trials vary."""
+        try:
+            sampler = sampler_for(
+                self.setup.model_name, self.setup.task.name, self.method, dict(self.fixed), self.preset_name
+            )
+        except BadInput:
+            if self.preset_name is None:
+                raise
+            sampler = sampler_for(
+                self.setup.model_name, self.setup.task.name, self.method, dict(self.fixed)
+            )  # a new label
+        return within(sampler, self.budget) if self.budget is not None else sampler
+
+    def sampler(self, values: Mapping[str, Any]) -> Any:
+        """The base with some values; within the budget also where they change the calls per step."""
+        sampler = replace(
+            self.base(), **{name: self.space[name].short(value) for name, value in values.items()}
+        )
+        return within(sampler, self.budget) if self.budget is not None else sampler
+
+    def name(self) -> str:
+        """Task, method, metric and a digest of everything else."""
+        facts = {
+            "protocol": PROTOCOL,
+            "hashes": self.setup.hashes,
+            "task": self.setup.task.params,
+            "sigma_y": self.setup.sigma,
+            "noise_seed": self.setup.noise_seed,
+            "images": [p.sha256 for p in self.pictures],
+            "fixed": dict(self.fixed),
+            "space": {name: axis.to_json() for name, axis in self.space.items()},
+            "budget": self.budget,
+            "seed": self.seed,
+        }
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
+        return f"{self.setup.task.name} {self.label} {self.metric_name} {digest}"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best settings and how they were found."""
+
+    task: str
+    label: str
+    sampler: Any
+    score: dict[str, float]  # means over the images, of the metric and of SCORED
+    start_score: float | None  # of the settings that were kept until now
+    importances: dict[str, float]
+    trials: int
+    pruned: int
+    images: int
+    study: str
+    history: tuple[
+        dict[str, Any], ...
+    ] = ()  # every trial: its settings and its score, None where it was given up
+
+    def entry(self) -> dict[str, Any]:
+        """As `presets.json` holds it."""
+        source = f"tuned in {self.trials} trials; scores of {self.images} validation images"
+        settings = json.loads(json.dumps(asdict(self.sampler)))
+        return {
+            "class": type(self.sampler).__name__,
+            "settings": settings,
+            "score": self.score,
+            "source": source,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        more = {
+            "start_score": self.start_score,
+            "importances": self.importances,
+            "trials": self.trials,
+            "pruned": self.pruned,
+        }
+        return {
+            "task": self.task,
+            "method": self.label,
+            **self.entry(),
+            **more,
+            "images": self.images,
+            "study": self.study,
+            "history": list(self.history),
+        }
+
+
+def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tuned:
+    """Run what is missing of the study and return its best trial, scored once more by the usual metrics."""
+    import optuna
+
+    _check_runs(tuning)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = _open(tuning)
+    _enqueue(study, tuning)
+    while len(_ended(study)) < tuning.trials:
+        study.optimize(lambda trial: _attempt(tuning, trial), n_trials=1)
+        say(_news(study, tuning))
+    sampler, score, images = _winner(study, tuning, say)
+    starts = [t.value for t in _complete(study) if t.user_attrs.get("start")]
+    counts = len(_ended(study)), sum(t.state.name == "PRUNED" for t in study.trials)
+    start = starts[0] if starts else None
+    name, label = tuning.setup.task.name, tuning.label
+    history = tuple({"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study))
+    return Tuned(
+        name, label, sampler, score, start, importances(study), *counts, images, study.study_name, history
+    )
+
+
+def _enqueue(study: Any, tuning: Tuning) -> None:
+    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study."""
+    now = {name: getattr(tuning.base(), name) for name in tuning.space}
+    inside = {name: value for name, value in now.items() if tuning.space[name].holds(value)}
+    if not study.trials:
+        study.enqueue_trial(inside, user_attrs={"start": len(inside) == len(now)})
+    for point in tuning.grid:
+        study.enqueue_trial({**inside, **point}, skip_if_exists=True)
+
+
+def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any, dict[str, float], int]:
+    """The best trial, or the best of the finalists on their own images; its scores, and the number of images
+    behind them.
+    """
+    ranked = sorted(_complete(study), key=lambda t: -t.value if tuning.metric.higher else t.value)
+    if not ranked:
+        raise BadInput(
+            f"None of the {len(_ended(study))} trials of {study.study_name!r} ran to its end. Narrow the "
+            "bounds with --space."
+        )
+    if not tuning.final_pictures:
+        sampler = tuning.sampler(ranked[0].params)
+        score = ranked[0].user_attrs.get("scores") or _final(
+            tuning, sampler, tuning.pictures
+        )  # a study of an earlier version has none
+        return sampler, score, len(tuning.pictures)
+    finals = []
+    for trial in ranked[: tuning.finalists]:
+        sampler = tuning.sampler(trial.params)
+        finals.append((sampler, _final(tuning, sampler, tuning.final_pictures)))
+        say(
+            f"final  {tuning.metric_name} {finals[-1][1][tuning.metric_name]:.4f} (trial {trial.number}: "
+            f"{trial.value:.4f})"
+        )
+    sign = -1 if tuning.metric.higher else 1
+    return *min(finals, key=lambda entry: sign * entry[1][tuning.metric_name]), len(tuning.final_pictures)
+
+
+def write_preset(path: Path, tuned: Tuned) -> Path:
+    """Put the entry into a presets.json, beside what is there."""
+    entries = read_json(path) if path.is_file() else {}
+    if not isinstance(entries, dict):
+        raise BadInput(f"{path} does not hold presets: an object with one entry per task was expected.")
+    entries.setdefault(tuned.task, {})[tuned.label] = tuned.entry()
+    return write_json(path, entries)
+
+
+def importances(study: Any) -> dict[str, float]:
+    """Share of each field in what separates the good trials from the others (PED-ANOVA); empty where there
+    are too few.
+    """
+    import optuna
+    from optuna.importance import PedAnovaImportanceEvaluator
+
+    if len(_complete(study)) < 4:
+        return {}
+    try:
+        found = optuna.importance.get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+    except (ValueError, RuntimeError):  # all trials alike
+        return {}
+    return {name: round(float(share), 4) for name, share in found.items() if math.isfinite(share)}
+
+
+def _attempt(tuning: Tuning, trial: Any) -> float:
+    """The mean over all images, or given up on the way."""
+    import optuna
+
+    values = {name: axis.suggest(trial, name) for name, axis in tuning.space.items()}
+    try:
+        sampler = tuning.sampler(values)
+    except BadInput as error:  # a combination that has no meaning
+        raise optuna.TrialPruned(str(error)) from None
+    found: dict[str, list[float]] = {}
+    errors: list[float] = []
+    try:
+        for scores in _scores(tuning, sampler, tuning.pictures):
+            found = {name: found.get(name, []) + values for name, values in scores.items()}
+            for step, value in list(enumerate(found[tuning.metric_name]))[len(errors) :]:
+                trial.report(value, step=step)
+            errors = found[tuning.metric_name]
+            if (
+                tuning.prune
+                and len(errors) < len(tuning.pictures)
+                and (trial.should_prune() or _hopeless(trial, tuning, errors))
+            ):
+                raise optuna.TrialPruned(f"worse than the best after {len(errors)} images")
+    except (NotFinite, OutOfMemory) as error:
+        raise optuna.TrialPruned(str(error)) from None
+    trial.set_user_attr("scores", _means(found))
+    return sum(errors) / len(errors)
+
+
+def _hopeless(trial: Any, tuning: Tuning, values: Sequence[float]) -> bool:
+    """Far from the best trial on the images so far; only a test on many images could say so of a metric in
+    decibels.
+    """
+    complete = _complete(trial.study)
+    if tuning.metric.higher or not complete:
+        return False
+    best = min(complete, key=lambda t: t.value).intermediate_values
+    return sum(values) > HOPELESS * sum(best[step] for step in range(len(values)))
+
+
+def _scores(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> Iterator[dict[str, list[float]]]:
+    """The metrics that a preset carries, batch by batch, one value per image."""
+    names = list(dict.fromkeys([tuning.metric_name, *SCORED]))
+    for start in range(0, len(pictures), tuning.batch):
+        scores = tuning.setup.scores(sampler, pictures[start : start + tuning.batch], names, tuning.seed)
+        yield {name: scores[name].tolist() for name in names}
+
+
+def _means(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
+
+
+def _final(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> dict[str, float]:
+    """The means over other pictures than those of the trials."""
+    batches = list(_scores(tuning, sampler, pictures))
+    return _means({name: [value for batch in batches for value in batch[name]] for name in batches[0]})
+
+
+def _check_runs(tuning: Tuning) -> None:
+    reason = tuning.setup.unsupported(tuning.base(), tuning.pictures[0])
+    if reason:
+        raise BadInput(f"{tuning.method} cannot run on {tuning.setup.task.name}: {reason}")
+    if tuning.metric.regional and not tuning.setup.task.masks:
+        raise BadInput(
+            f"{tuning.metric_name} belongs to tasks that hide pixels; {tuning.setup.task.name} hides none."
+        )
+
+
+def _open(tuning: Tuning) -> Any:
+    """The study, made or found."""
+    import warnings
+
+    import optuna
+    from optuna.storages import RDBStorage
+
+    tuning.study.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings(action="ignore"):  # heartbeats and this pruner are marked experimental
+        storage = RDBStorage(
+            f"sqlite:///{tuning.study}", heartbeat_interval=HEARTBEAT, grace_period=2 * HEARTBEAT
+        )
+        study = optuna.create_study(
+            storage=storage,
+            study_name=tuning.name(),
+            direction="maximize" if tuning.metric.higher else "minimize",
+            pruner=optuna.pruners.WilcoxonPruner(
+                p_threshold=0.1, n_startup_steps=min(4, len(tuning.pictures) - 1)
+            ),
+            load_if_exists=True,
+        )
+        random_ones = len(tuning.grid) or RANDOM_TRIALS  # before the model of good settings is asked
+        sampler = optuna.samplers.TPESampler(
+            seed=tuning.seed + len(study.trials),
+            multivariate=True,
+            n_startup_trials=random_ones,
+            constant_liar=True,
+        )
+    study.sampler = sampler
+    return study
+
+
+def _ended(study: Any) -> list[Any]:
+    return [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
+
+
+def _complete(study: Any) -> list[Any]:
+    return [t for t in study.trials if t.state.name == "COMPLETE"]
+
+
+def _value(trial: Any) -> float | None:
+    """Optuna gives a trial that was stopped the value of its last image, which is no mean."""
+    return round(trial.value, 5) if trial.state.name == "COMPLETE" else None
+
+
+def _news(study: Any, tuning: Tuning) -> str:
+    last = max(_ended(study), key=lambda t: t.datetime_complete)  # trials of a grid stand behind it, waiting
+    value = f"{last.value:.4f}" if last.state.name == "COMPLETE" else last.state.name.lower()
+    best = f"{study.best_value:.4f}" if _complete(study) else "none"
+    settings = ", ".join(
+        f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in last.params.items()
+    )
+    return f"{len(_ended(study))}/{tuning.trials}  {tuning.metric_name} {value}, best {best}   {settings}"

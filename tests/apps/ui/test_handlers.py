@@ -1,0 +1,282 @@
+"""What the page's buttons do, without a browser and without gradio."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import threading
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from paseo.apps.ui import handlers
+from paseo.apps.ui.fields import KINDS, fields_of, most
+from paseo.apps.ui.form import (
+    MAX_PIXELS,
+    OWN,
+    SHOW,
+    Form,
+    command_line,
+    painted,
+    prepare,
+    readable,
+    safe_name,
+)
+from paseo.apps.ui.handlers import Desk
+from paseo.apps.ui.look import bar, note
+from paseo.apps.ui.results import Result
+from paseo.apps.ui.server import usable_port
+from paseo.apps.ui.wiring import uploads_only
+from paseo.apps.ui.work import Progress
+from paseo.errors import BadInput, Cancelled
+from paseo.samplers import METHODS, PASEO
+
+SAMPLE = Path(__file__).parents[3] / "paseo" / "models" / "faces-128" / "samples" / "2000001.jpg"
+QUICK = ("steps=4",)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("desk"))
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda m: m.name)
+def test_the_drawer_has_every_setting_once(method: object) -> None:
+    shown = fields_of(method.cls)  # type: ignore[attr-defined]
+    assert [f.name for f in shown] == [f.name for f in fields(method.cls)]  # type: ignore[attr-defined]
+    assert all(sum(f.kind == kind for f in shown) <= most(kind) for kind in KINDS)
+
+
+def test_symbols_come_from_the_comments_of_the_sampler() -> None:
+    symbols = {f.name: f.symbol for f in fields_of(PASEO)}
+    assert symbols["inner_steps"] == "P"
+    assert (symbols["cg_budget"], symbols["relaxation"], symbols["damping"], symbols["operator_noise"]) == (
+        "C",
+        "ρ",
+        "λ",
+        "r",
+    )
+    assert (symbols["anchor"], symbols["weight"], symbols["eta"]) == ("z_a", "W", "η_k")
+    assert symbols["steps"] == ""  # "time points …" is no symbol
+
+
+def test_only_what_was_changed_is_set(desk: Desk) -> None:
+    filled = desk.drawer("faces-128", "sr4", "paseo")
+    names = [f.name for kind in KINDS for f, _ in filled[kind]]
+    values = [v for kind in KINDS for _, v in filled[kind]]
+    assert desk.assignments("faces-128", "sr4", "paseo", names, values) == ()
+    values[names.index("steps")] = "7"
+    assert desk.assignments("faces-128", "sr4", "paseo", names, values) == ("steps=7",)
+    assert (
+        desk.assignments("faces-128", "sr4", "silo", ["inner_steps"], ["9"]) == ()
+    )  # a box of another method
+
+
+def test_methods_that_cannot_restore_a_task_are_not_offered(desk: Desk) -> None:
+    jpeg, hole = (
+        {name for _, name in desk.method_choices("faces-128", task)} for task in ("jpeg", "inpaint")
+    )
+    assert "paseo" in jpeg & hole
+    assert "ding" in hole - jpeg
+    assert "psld" in hole - jpeg
+
+
+def test_a_run_gives_progress_and_then_the_result(desk: Desk) -> None:
+    *steps, result = desk.restore(Form(str(SAMPLE), draws=2, settings=QUICK), "one")
+    assert all(isinstance(p, Progress) for p in steps)
+    assert isinstance(result, Result)
+    assert [row.name for row in result.rows] == ["seed 0", "seed 1", "mean"]
+    assert result.nfe == 5
+    assert not [f for f in result.files if f.parent.name == "input"]  # the upload itself was taken
+    assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "consistency"}
+    assert all(desk.root in f.parents and f.is_file() for f in result.files)
+    assert result.sidecar.suffix == ".json"
+
+
+def test_cancel_reaches_a_run_that_waits_and_one_that_works(desk: Desk) -> None:
+    desk.begin("two")
+    desk.cancel("two")
+    assert isinstance(list(desk.restore(Form(str(SAMPLE)), "two"))[-1], Cancelled)
+    desk.begin("two")
+    seen = []
+    for news in desk.restore(Form(str(SAMPLE), settings=("steps=400",)), "two"):
+        seen.append(news)
+        desk.cancel("two")
+    assert isinstance(seen[-1], Cancelled)
+    assert not any(isinstance(n, Progress) and n.step > 30 for n in seen)
+    assert not [t for t in threading.enumerate() if t.name == "paseo-ui" and t.is_alive()]
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        (Form(None), "no picture yet"),
+        (Form(str(SAMPLE), draws=99), "99 draws"),
+        (Form(str(SAMPLE), seed=-1), "seed -1"),
+        (Form(str(SAMPLE), sigma=3.0), "noise 3"),
+        (Form(str(SAMPLE), settings=("steps=2",)), "at least 3 time points"),
+        (Form(str(SAMPLE), model="elsewhere"), "does not offer the model"),
+    ],
+)
+def test_what_cannot_be_used_is_said(desk: Desk, form: Form, message: str) -> None:
+    assert message in str(list(desk.restore(form, "three"))[-1])
+
+
+def test_large_results_are_refused_before_they_are_computed(tmp_path: Path) -> None:
+    large = tmp_path / "large.png"
+    Image.new("RGB", (400, 300)).save(large)
+    with pytest.raises(BadInput, match="1600×1200"):
+        prepare(Form(str(large), OWN, task="sr4"), tmp_path / "runs", 128)
+    fitted = prepare(Form(str(large), SHOW, task="sr4"), tmp_path / "runs", 128)
+    assert fitted.picture.size == (128, 128)
+
+
+def test_uploads_are_limited_and_named_without_their_folder(tmp_path: Path) -> None:
+    wide = tmp_path / "wide.png"
+    Image.new("1", (MAX_PIXELS // 1000 + 1, 1000)).save(wide)
+    with pytest.raises(BadInput, match="more than the limit") as refused:
+        readable(wide)
+    assert str(tmp_path) not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "suffix", "options"),
+    [
+        ("P", "png", {}),
+        ("P", "png", {"transparency": 3}),
+        ("P", "gif", {}),
+        ("I;16", "png", {}),
+        ("CMYK", "jpg", {}),
+        ("RGBA", "png", {}),
+        ("LA", "png", {}),
+        ("L", "webp", {}),
+        ("1", "png", {}),
+    ],
+    ids=lambda value: str(value),
+)
+def test_odd_modes_are_restored(
+    desk: Desk, tmp_path: Path, mode: str, suffix: str, options: dict[str, int]
+) -> None:
+    source = tmp_path / f"odd.{suffix}"
+    face = Image.open(SAMPLE).resize((48, 40))
+    if mode == "I;16":
+        Image.fromarray(np.asarray(face.convert("L")).astype(np.uint16) * 257).save(source)
+    else:
+        face.convert(mode).save(source, **options)
+    *_, result = desk.restore(Form(str(source), settings=("steps=3",)), "odd")
+    assert isinstance(result, Result), result
+    assert Image.open(result.rows[0].file).size == (128, 128)
+    given = next(
+        f for f in result.files if f.parent.name == "input"
+    )  # it was fitted: the command needs this file
+    assert given.name in result.command.split()
+    assert Image.open(given).size == (128, 128)
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+def test_truncated_uploads_are_refused(desk: Desk, tmp_path: Path, keep: float) -> None:
+    whole, cut = tmp_path / "whole.png", tmp_path / "cut.png"
+    Image.open(SAMPLE).save(whole)
+    cut.write_bytes(whole.read_bytes()[: round(whole.stat().st_size * keep)])
+    before = set(desk.root.iterdir())
+    *_, refused = desk.restore(Form(str(cut)), "cut")
+    assert isinstance(refused, BadInput)
+    assert "cut.png is damaged or cut short" in str(refused)
+    assert set(desk.root.iterdir()) == before  # nothing is left behind
+
+
+def test_results_go_with_their_visitor_and_old_ones_before(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "KEPT_RUNS", 2)
+    folders = []
+    for _ in range(3):
+        *_, result = desk.restore(Form(str(SAMPLE), settings=("steps=3",)), "five")
+        assert isinstance(result, Result)
+        folders.append(result.sidecar.parent)
+    assert [f.exists() for f in folders] == [False, True, True]
+    desk.leave("five")
+    assert not any(f.exists() for f in folders)
+
+
+def test_a_model_without_operators_is_said_at_once(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(SAMPLE.parents[1], bare, ignore=shutil.ignore_patterns("operators", "samples"))
+    with pytest.raises(BadInput, match="has no operators"):
+        Desk(tmp_path, (str(bare),)).model(str(bare))
+
+
+def test_pictures_are_not_fetched_for_a_visitor() -> None:
+    class Component:
+        async def async_move_resource_to_block_cache(self, place: str) -> str:
+            return place
+
+    component = Component()
+    uploads_only(component)
+    assert asyncio.run(component.async_move_resource_to_block_cache("/some/upload.png")) == "/some/upload.png"
+    with pytest.raises(BadInput, match="not fetched"):
+        asyncio.run(component.async_move_resource_to_block_cache("https://example.com/a.png"))
+
+
+def test_a_taken_port_and_a_strange_address_are_said() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with pytest.raises(BadInput, match=f"Port {taken} is taken"):
+            usable_port("127.0.0.1", taken)
+    assert usable_port("127.0.0.1", taken) == taken
+    assert usable_port("127.0.0.1", 0) > 0
+    with pytest.raises(BadInput, match=r"Cannot listen on 192\.0\.2\.1"):
+        usable_port("192.0.2.1", 0)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a b;$(x).png", "…", "x" * 300 + ".png", ".hidden.jpg"])
+def test_names_of_uploads_are_harmless(name: str) -> None:
+    safe = safe_name(name)
+    assert Path(safe).name == safe
+    assert 0 < len(safe) < 80
+    assert not set(safe) & set(" /\\;$()")
+
+
+def test_a_painted_layer_becomes_a_hole() -> None:
+    layer = Image.new("RGBA", (64, 64), (0, 0, 0, 0))
+    assert painted({"layers": [layer]}) is None
+    assert painted(None) is None
+    layer.paste((255, 255, 255, 255), (8, 8, 24, 40))
+    hole = painted({"layers": [layer]})
+    assert hole is not None
+    assert hole.getbbox() == (8, 8, 24, 40)
+
+
+def test_the_command_line_names_what_differs(tmp_path: Path) -> None:
+    form = Form(str(SAMPLE), draws=2, seed=5, sigma=0.02, settings=("steps=4",))
+    ready = prepare(form, tmp_path, 128)
+    assert (
+        ready.command
+        == "paseo restore 2000001.jpg -o restored --task sr4 --samples 2 --seed 5 --sigma 0.02 --degrade --set steps=4"
+    )
+    base = ready.plan.sampler
+    assert "--set" not in command_line(ready.plan, "a.png", "paseo", base, ("steps=4",))
+
+
+def test_comparing_needs_two_methods_and_keeps_to_its_budget(desk: Desk) -> None:
+    assert "two or more" in str(list(desk.compare(Form(str(SAMPLE)), ["paseo"], "four"))[-1][1])
+    found = {
+        m: n
+        for m, n in desk.compare(Form(str(SAMPLE)), ["paseo", "flow-dps"], "four", budget=5)
+        if isinstance(n, Result)
+    }
+    assert set(found) == {"paseo", "flow-dps"}
+    assert all(r.nfe <= 5 for r in found.values())
+    one, two = found.values()
+    assert one.before.read_bytes() == two.before.read_bytes()  # the same measurement
+
+
+def test_messages_cannot_carry_markup() -> None:
+    assert "<b>" not in note("<b>bold</b>")
+    assert 'aria-valuenow="50"' in bar(Progress(5, 10, 10, 20, 3.0, 3.0))
