@@ -24,30 +24,37 @@ NOUNS = {
     "operators",
     "samplers",
     "metrics",
+    "units",
+    "seeds",
 }
 FILES = {"files", "images", "sheet", "record"}
-LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
+LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "noise": set(),
     "linalg": set(),
+    "units": set(),  # [0,1] outside, [-1,1] inside
+    "seeds": {"errors"},  # whatever is derived from a seed
     "metrics": {"errors"},
     "schedule": {"errors"},
     "base": {"noise", "schedule"},
     "files": {"errors"},  # whole or not at all
-    "images": {"errors", "files"},  # files ↔ tensors in [0,1]
+    "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files"},  # the JSON beside every output
-    "degrade": {"base", "errors"},
+    "degrade": {"base", "errors", "seeds", "units"},
     "codecs": {"base", "errors", "noise"},
     "operators": {"base", "errors", "files", "linalg", "noise"},
     "priors": {"base", "errors", "files", "schedule"},
     "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
-    "street": {"base", "noise", "errors", "images"},
-    "settings": {"samplers", "schedule", "degrade", "errors"},
+    "problem": {"base", "units"},  # the only place that lifts, pads, encodes and finds observed cells
     "models": (NOUNS - {"metrics", "samplers"}),
     "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
+    "settings": {"samplers", "schedule", "degrade", "errors", "hub"},
+    # the only one that chooses
+    "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
+    "street": {"base", "noise", "seeds", "units", "degrade", "errors", "images", "problem", "settings"},
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

@@ -19,7 +19,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from paseo.degrade import Task
 from paseo.errors import BadInput
+from paseo.hub.names import KNOWN, known_family
 from paseo.samplers.paseo import PASEO
 
 FACE, PHOTO = "A high quality photo of a face", "A high quality photo"
@@ -160,25 +162,16 @@ _DAGGER: dict[
     },
 }
 
-ALIASES = {  # names people use → rows of the paper; photographs of anything are COCO's case
-    "rv51": "ffhq/rv51",
-    "sd15": "ffhq/rv51",
-    "sd35": "coco/sd35",
-    "sd": "ffhq/rv51",  # families without rows of their own borrow the nearest
-    "sdxl": "ffhq/rv51",
-    "sd3": "coco/sd35",
-    "SG161222/Realistic_Vision_V5.1_noVAE": "ffhq/rv51",
-    "stable-diffusion-v1-5/stable-diffusion-v1-5": "ffhq/rv51",
-    "stabilityai/stable-diffusion-3.5-medium": "coco/sd35",
-}
+# Family → rows of the paper. Photographs of anything are COCO's case; families without COCO rows borrow the nearest.
+ROWS = {"sd": "ffhq/rv51", "sdxl": "ffhq/rv51", "sd3": "coco/sd35"}
 
 
-def preset(model: str, task: str, method: str = PAPER) -> Preset:
+def preset(model: str, task: str | Task, method: str = PAPER) -> Preset:
     """The settings for a model ("faces-128", "ffhq/sd35", a hub id…), a task ("sr4"…) and a method ("paseo",
     "paseo-dagger"…).
     """
     table = _table(model)
-    name, method = str(getattr(task, "name", task)), method.lower().replace("†", "-dagger").replace("_", "-")
+    name, method = task.name if isinstance(task, Task) else str(task), method_name(method)
     if name not in table:
         raise BadInput(
             f"There are no settings for the task {name!r} with {model}; there are for {', '.join(table)}. "
@@ -192,6 +185,11 @@ def preset(model: str, task: str, method: str = PAPER) -> Preset:
     return table[name][method]
 
 
+def method_name(name: str) -> str:
+    """The spelling under which settings are kept: "PASEO†" is "paseo-dagger"."""
+    return name.lower().replace("†", "-dagger").replace("_", "-")
+
+
 def presets(model: str) -> dict[str, dict[str, Preset]]:
     """Task → method → settings, all that are known for a model."""
     return {task: dict(methods) for task, methods in _table(model).items()}
@@ -203,7 +201,7 @@ def known_models() -> list[str]:
 
 
 def _table(model: str) -> dict[str, dict[str, Preset]]:
-    key = ALIASES.get(str(model), str(model))
+    key = rows_of(str(model))
     if key in _ARC:
         return {task: {PAPER: row, PAPER_DAGGER: _dagger(key, task, row)} for task, row in _ARC[key].items()}
     for file in (MODELS / key / "presets.json", Path(key) / "presets.json"):
@@ -211,8 +209,14 @@ def _table(model: str) -> dict[str, dict[str, Preset]]:
             return _stored(file)
     raise BadInput(
         f"There are no settings for the model {model!r}; there are for "
-        f"{', '.join([*known_models(), *ALIASES])}."
+        f"{', '.join([*known_models(), *KNOWN])}."
     )
+
+
+def rows_of(model: str) -> str:
+    """Under which name the settings of a model are kept: its own, or the rows of its family."""
+    family = model if model in ROWS else known_family(model)
+    return model if family is None else ROWS[family]
 
 
 def _dagger(key: str, task: str, row: Preset) -> Preset:

@@ -25,7 +25,7 @@ from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.lab.bench.pictures import Part
 from paseo.lab.bench.scores import METRICS, metric
-from paseo.models import available
+from paseo.models import AUTO, available, real_name
 from paseo.samplers import METHODS
 from paseo.train.data import Rule
 
@@ -82,10 +82,11 @@ class BenchConfig(_Strict):
     """A whole benchmark."""
 
     name: Label = "bench"
-    model: str = "faces-128"
+    model: str = AUTO
     model_options: dict[str, Any] = Field(
         default_factory=dict
     )  # prompt, guidance, dtype … for diffusers models
+    preset_table: str | None = None  # whose kept settings: ffhq/sd35, coco/sd35, …; the model's otherwise
     data: Data = Data()
     tasks: tuple[str, ...] = Field(("sr4", "sr8", "blur", "inpaint", "jpeg"), min_length=1)
     operators: dict[str, str] = Field(default_factory=dict)  # task → folder, where not the model's own
@@ -144,7 +145,8 @@ class BenchConfig(_Strict):
         )
         operators = {task: _full(path) for task, path in self.operators.items()}
         inception = None if self.inception is None else _full(self.inception)
-        model = self.model if self.model in available() else _full(self.model)
+        name = real_name(self.model)
+        model = name if name in available() else _full(name)
         return self.model_copy(
             update={"model": model, "data": data, "operators": operators, "inception": inception}
         )

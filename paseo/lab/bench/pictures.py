@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from paseo.errors import BadInput
+from paseo.seeds import of_image
 from paseo.train.data import Rule, Source, decode_image, find_images, split
 
 Part = Literal["all", "train", "validation", "test"]
@@ -49,10 +50,7 @@ class Picture:
 
     def seed(self, purpose: str, seed: int) -> int:
         """63 bits for one purpose ("measurement", "sample") and run seed of this image."""
-        return (
-            int.from_bytes(hashlib.sha256(f"{purpose} {seed} {self.sha256}".encode()).digest()[:8], "big")
-            >> 1
-        )
+        return of_image(seed, self.sha256, purpose)
 
 
 def load_pictures(

@@ -4,8 +4,8 @@ depends on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from paseo.lab.bench.cells import Cell, Store, write_plan
 from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config
 from paseo.lab.bench.pictures import Picture, load_pictures
 from paseo.lab.bench.scores import PROTOCOL
-from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.bench.setup import Setup
 from paseo.record import sampler_record
-from paseo.samplers import within
 
 
 @dataclass(frozen=True)
@@ -44,15 +43,14 @@ def make_plan(config: BenchConfig) -> Plan:
     cells: list[Cell] = []
     unsupported: dict[str, dict[str, str]] = {}
     for task in config.tasks:
-        setup = setup_of(config, task)
         for spec in config.methods:
             if spec.tasks is not None and task not in spec.tasks:
                 continue
-            sampler = sampler_of(config, spec, task)
-            if reason := setup.unsupported(sampler, pictures[0]):
+            setup = setup_of(config, task, spec)
+            if reason := setup.unsupported(setup.recipe.sampler, pictures[0]):
                 unsupported.setdefault(task, {})[spec.label] = reason
                 continue
-            cells += _cells(config, setup, spec, sampler, pictures)
+            cells += _cells(config, setup, spec, pictures)
     _check_unique(cells)
     return Plan(config, tuple(cells), unsupported)
 
@@ -84,22 +82,29 @@ def pictures_of(config: BenchConfig) -> list[Picture]:
     return load_pictures(path, d.part, d.first, d.count, d.size or model.size, d.rule)
 
 
-def setup_of(config: BenchConfig, task: str) -> Setup:
+def setup_of(
+    config: BenchConfig, task: str, spec: MethodSpec | None = None, options: Mapping[str, Any] | None = None
+) -> Setup:
+    """A task with a method's settings, changes and budget; `options` of the model replace the plan's."""
     c = config
-    return Setup(
-        c.model, task, c.sigma_y, c.operators.get(task), c.noise_seed, c.device, dict(c.model_options)
+    setup = Setup(
+        c.model,
+        task,
+        c.sigma_y,
+        c.operators.get(task),
+        c.noise_seed,
+        c.device,
+        dict(c.model_options if options is None else options),
+        preset=c.preset_table,
     )
-
-
-def sampler_of(config: BenchConfig, spec: MethodSpec, task: str) -> Any:
-    """The sampler of a method for a task: kept settings, changes, budget."""
+    if spec is None:
+        return setup
     settings = {**spec.settings, **spec.per_task.get(task, {})}
-    sampler = sampler_for(config.model, task, spec.name, settings, spec.preset)
-    return within(sampler, spec.budget) if spec.budget is not None and sampler.nfe > spec.budget else sampler
+    return replace(setup, method=spec.name, label=spec.preset, settings=settings, budget=spec.budget)
 
 
 def _cells(
-    config: BenchConfig, setup: Setup, spec: MethodSpec, sampler: Any, pictures: Sequence[Picture]
+    config: BenchConfig, setup: Setup, spec: MethodSpec, pictures: Sequence[Picture]
 ) -> Iterator[Cell]:
     chosen = pictures[: spec.count]
     for seed in config.seeds:
@@ -112,13 +117,13 @@ def _cells(
                     sigma_y=setup.sigma,
                     noise_seed=setup.noise_seed,
                     method=spec.label,
-                    sampler=sampler_record(sampler),
+                    sampler=sampler_record(setup.recipe.sampler),
                     image=picture.name,
                     image_sha256=picture.sha256,
                     seed=seed,
                     model=config.model,
                     hashes=setup.hashes,
-                    options=dict(config.model_options),
+                    options=setup.recipe.model_options(),
                     protocol=PROTOCOL,
                     metrics=config.metrics,
                     company=tuple(p.sha256 for p in together),

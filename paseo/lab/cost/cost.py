@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.base import Prior, Problem, Sampler
+from paseo.base import Codec, Prior, Sampler
 from paseo.degrade import task as task_named
 from paseo.errors import BadInput
 from paseo.hub.device import pick_device, pick_dtype
@@ -34,9 +34,11 @@ from paseo.lab.cost.networks import Arch, Rig, build_rig
 from paseo.metrics.cost import Cost, synchronize
 from paseo.noise import Noise
 from paseo.operators.net import OperatorNet
+from paseo.problem import device_of, pose
 from paseo.samplers.unconditional import unconditional
 from paseo.schedule import Schedule
 from paseo.settings.presets import preset
+from paseo.units import to_signed, to_unit
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GIB = 2**30
@@ -181,6 +183,21 @@ class MeteredPrior:
             return self.prior.x0(x, t)
 
 
+class MeteredCodec:
+    """A codec whose calls are metered."""
+
+    def __init__(self, codec: Codec, meter: Meter) -> None:
+        self.codec, self.meter, self.factor, self.device = codec, meter, codec.factor, device_of(codec)
+
+    def encode(self, x: Tensor) -> Tensor:
+        with self.meter("encode"):
+            return self.codec.encode(x)
+
+    def decode(self, z: Tensor) -> Tensor:
+        with self.meter("decode"):
+            return self.codec.decode(z)
+
+
 def measure_cost(
     arch: Arch = "sd15",
     *,
@@ -259,15 +276,14 @@ def measure_task(
     prior = rig.prior(guidance)
     y = torch.rand(1, 3, rig.side, rig.side, generator=torch.Generator().manual_seed(2)).to(rig.device)
     degradation = task_named(name).degradation
-    measured = degradation(2 * y - 1)
+    measured = to_unit(degradation(to_signed(y)))
 
     def run(short: Sampler, meter: Meter) -> None:
-        with meter("encode"):
-            y_z = rig.codec.encode(degradation.lift(measured))
-        problem = Problem(measured, y_z, 0.01, operator.bind(0.01), degradation, rig.codec)
-        z = short(MeteredPrior(prior, meter), problem, Noise(0))
-        with meter("decode"):
-            rig.codec.decode(z)
+        codec = MeteredCodec(rig.codec, meter)
+        problem = pose(
+            measured, prior=prior, codec=codec, operator=operator, degradation=degradation, sigma_y=0.01
+        )
+        codec.decode(short(MeteredPrior(prior, meter), problem, Noise(0)))
         meter.close()
 
     peaks, times = Meter(rig.device, peaks=True), Meter(rig.device, clock=clock)

@@ -74,7 +74,7 @@ HEADER = (
 class Options:
     """Sizes; the paper's are 100 images (64 for the sweep) with 20 draws each."""
 
-    model: str = "faces-128"
+    model: str = "auto"
     data: str = "samples"  # real faces: a folder, or those beside the model
     part: str = "test"  # of a folder
     images: int = 8

@@ -20,10 +20,9 @@ from paseo.lab.bench.config import parse_config
 from paseo.lab.bench.plan import make_plan, write
 from paseo.lab.bench.run import Shard, run
 from paseo.lab.reproduce.findings import Finding, verdict
-from paseo.models import load_model
+from paseo.models import AUTO, load_model
+from paseo.recipe import Recipe, Request, resolve
 from paseo.record import conditions
-from paseo.samplers.paseo import PASEO
-from paseo.settings.presets import preset
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 
@@ -32,7 +31,8 @@ TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 class Options:
     """Settings that all of these experiments take."""
 
-    model: str = "faces-128"
+    model: str = AUTO
+    preset: str | None = None  # whose kept settings; the model's otherwise
     data: str = "samples"  # a folder of faces; "samples" are those beside the model
     part: str = "test"  # of a folder: test, validation, train or all
     images: int = 100
@@ -104,16 +104,18 @@ def reference(o: Options, task: str, **changes: Any) -> dict[str, Any]:
     """PASEO's settings for a task in the experiments of this kind: the kept ones, arc anchor, the supplied
     mask for inpainting.
     """
-    try:
-        sampler = preset(o.model, task).sampler
-    except BadInput:
-        sampler = PASEO()
+    sampler: Any = recipe_of(o, task).sampler
     fixed = {
         "anchor": "arc",
         **({"weight": "mask"} if task == "inpaint" else {}),
         **({"steps": o.steps} if o.steps else {}),
     }
     return {**asdict(sampler), **fixed, **changes}
+
+
+def recipe_of(o: Options, task: str) -> Recipe:
+    """The kept settings, as every other door finds them."""
+    return resolve(Request(model=o.model, task=task, preset=o.preset, keep_known=False))
 
 
 def variant(o: Options, tasks: Sequence[str], label: str, **changes: Any) -> dict[str, Any]:
@@ -146,6 +148,7 @@ def carry_out(
     values = {
         "name": name,
         "model": o.model,
+        "preset_table": o.preset,
         "data": data,
         "tasks": list(tasks),
         "methods": list(methods),
