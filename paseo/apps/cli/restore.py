@@ -160,12 +160,12 @@ def restore(
                 no_t5=no_t5,
             )
         )
-        for reason in recipe.why:
-            say(f"paseo: {reason}")
         seeds = tuple(range(seed, seed + samples))
         work = Restoration(Plan(recipe, mask, seeds, degrade, batch))
         jobs = collect(inputs or [], out)
     work.load()  # missing weights are not the fault of a file
+    for reason in work.plan.recipe.why:
+        say(reason)
     outcome = run_jobs(
         jobs,
         lambda job, bar: work(job, steps_on(bar)),
