@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from tiny_model import make_pictures
+
 from paseo.lab.bench.cells import Store
 from paseo.lab.bench.config import parse_config
 from paseo.lab.bench.plan import Plan, make_plan, write
@@ -14,7 +16,6 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import save_operator
 from paseo.testing import tiny_pipeline
-from tests.lab.tiny_model import make_pictures
 
 
 def two_models(folder: Path) -> tuple[Path, Path]:
