@@ -1,15 +1,16 @@
 """Sphinx: Markdown pages by MyST, the furo theme, formulas as MathML; nothing is loaded from elsewhere."""
 
-import importlib.metadata
 import sys
 from pathlib import Path
+
+from paseo.version import __version__
 
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 project = "PASEO"
 author = "The PASEO authors"
 copyright = "The PASEO authors, Apache-2.0"
-release = version = importlib.metadata.version("paseo")
+release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "beside", "mathml"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
