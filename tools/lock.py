@@ -85,7 +85,9 @@ def resolve(wanted: list[str], bounds: Path) -> Pins:
 
 
 def constraints(torch: str, pins: Pins) -> str:
-    head = "# Exact versions the project is tested with, made by tools/lock.py; locks/ has them with digests.\n"
+    head = (
+        "# Exact versions the project is tested with, made by tools/lock.py; locks/ has them with digests.\n"
+    )
     rest = [f"{name}=={version}" for name, version in pins.items() if name != "torch"]
     return head + "\n".join([torch, *rest]) + "\n"
 
