@@ -213,7 +213,7 @@ def test_pipelines_load_where_torchvision_is_installed(tmp_path: Path) -> None:
         "import torchvision; from paseo.testing import tiny_pipeline; from paseo.hub.doctor import diagnose\n"
     )
     code += "import paseo; paseo.PaseoPipeline; tiny_pipeline('sd'); tiny_pipeline('sd3')\n"
-    code += "assert all(c.state != 'fault' for c in diagnose()), diagnose()"
+    code += "assert all(c.status != 'fault' for c in diagnose()), diagnose()"
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     run = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True

@@ -73,11 +73,9 @@ def main() -> None:
 
 def resolve(wanted: list[str], bounds: Path) -> Pins:
     """What pip would install for this into an empty environment."""
-    report = subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        + ["--report", "-", "-c", str(bounds), *wanted],
-        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
-    ).stdout  # fmt: skip
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+    command = [*pip, "--report", "-", "-c", str(bounds), *wanted]
+    report = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = [item["metadata"] for item in json.loads(report)["install"]]
     ours = canonicalize_name("paseo-ir")
     pins = {canonicalize_name(m["name"]): m["version"] for m in found}
