@@ -27,11 +27,12 @@ NOUNS = {
     "units",
     "seeds",
 }
-FILES = {"files", "images", "sheet", "record"}
+FILES = {"files", "images", "sheet", "record", "version"}
 LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "version": set(),
     "noise": set(),
     "linalg": set(),
     "units": set(),  # [0,1] outside, [-1,1] inside
@@ -42,10 +43,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
-    "record": {"errors", "files"},  # the JSON beside every output
+    "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors", "seeds", "units"},
     "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "linalg", "noise"},
+    "operators": {"base", "errors", "files", "linalg", "noise", "version"},
     "priors": {"base", "errors", "files", "schedule"},
     "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
     "problem": {"base", "units"},  # the only place that lifts, pads, encodes and finds observed cells
