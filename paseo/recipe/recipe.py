@@ -12,6 +12,7 @@ from paseo.errors import BadInput
 from paseo.record import NOISE_UNIT, sampler_from_record, sampler_record
 
 FEATHER = 4  # pixels around a hole over which restored and seen pixels are blended
+REPEATED = ("sampler", "paseo")  # entries that a replay writes as it read them: equal runs give equal bytes
 CELLS = "identity on the seen cells"  # how a record names the operator of a free mask
 
 Source = Literal["model", "given", "cells", "mask"]
@@ -83,7 +84,7 @@ class Recipe:
             "operator": {"name": name, "given": self.operator.given},
             "recipe": {"rows": self.rows, "feather": self.feather, "why": list(self.why)},
         }
-        return entries | {name: self.recorded[name] for name in ("sampler",) if name in self.recorded}
+        return entries | {name: self.recorded[name] for name in REPEATED if name in self.recorded}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Recipe:
@@ -103,7 +104,7 @@ class Recipe:
                 masked=record.get("mask") is not None,
                 options=options,
                 why=("as recorded",),
-                recorded={"sampler": record["sampler"]},
+                recorded={name: record[name] for name in REPEATED if name in record},
                 **texts,
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
