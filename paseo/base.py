@@ -189,6 +189,8 @@ def ignore(step: Step) -> None:
 class Sampler(Protocol):
     """A frozen dataclass of hyperparameters that can be called."""
 
+    @property
+    def nfe(self) -> int: ...  # denoiser calls of a run
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor: ...
     def unsupported(self, problem: Problem) -> str | None:
         """The reason why this sampler cannot run here, or None."""

@@ -32,7 +32,7 @@ def planned(model: Path, folder: Path, **options: object) -> Plan:
     values = {
         "model": str(model),
         "model_options": options,
-        "data": {"path": str(folder / "photos"), "size": 32},
+        "data": {"path": str(folder / "photos"), "size": 64},
         "tasks": ["sr4"],
         "operators": {"sr4": str(folder / "operator")},
         "methods": [{"name": "paseo", "settings": {"steps": 3, "inner_steps": 1, "cg_budget": 1}}],
@@ -44,7 +44,7 @@ def planned(model: Path, folder: Path, **options: object) -> Plan:
 
 def test_another_denoiser_is_another_model(tmp_path: Path) -> None:
     one, two = two_models(tmp_path)
-    make_pictures(tmp_path / "photos", 1)
+    make_pictures(tmp_path / "photos", 1, side=64)
     first, second = load_model(str(one)), load_model(str(two))
     assert first.hashes == second.hashes  # the autoencoder alone
     differs = {name for name in first.identity if first.identity[name] != second.identity[name]}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from paseo.base import HidesPixels
@@ -31,9 +32,9 @@ class Pair:
     def hole(self) -> Tensor | None:
         """(1,1,H,W): 1 where pixels were hidden; None for tasks that hide none."""
         A = self.task.degradation
-        return (
-            1 - A.observed_at(*self.image.shape[-2:]).to(self.image) if isinstance(A, HidesPixels) else None
-        )
+        if not isinstance(A, HidesPixels):
+            return None
+        return torch.ones(()) - A.observed_at(*self.image.shape[-2:]).to(self.image)
 
 
 @dataclass(frozen=True)
