@@ -13,8 +13,9 @@ The names below are loaded when they are first used (PEP 562), so that `import p
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from paseo.lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -58,21 +59,13 @@ _HOME = {
     "NotFinite": "paseo.errors",
     "Unsupported": "paseo.errors",
 }
-_SUBMODULES = {
-    *(
-        "base",
-        "errors",
-        "noise",
-        "schedule",
-        "linalg",
-        "degrade",
-        "codecs",
-        "priors",
-        "operators",
-        "samplers",
-        "metrics",
-    ),
-    *("images", "record", "sheet", "models", "settings", "hub", "train", "lab", "apps"),
+_MODULES = {
+    name: f"paseo.{name}"
+    for name in (
+        *("base", "errors", "noise", "schedule", "setting", "linalg", "degrade", "codecs", "priors"),
+        *("operators", "samplers", "metrics", "images", "record", "sheet", "models", "settings", "hub"),
+        *("train", "lab", "apps"),
+    )
 }
 _MOVED = {  # names of the first release → where the module is now
     "presets": "paseo.settings.presets",
@@ -82,17 +75,4 @@ _MOVED = {  # names of the first release → where the module is now
 }
 
 __all__ = [*_HOME, "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name in _SUBMODULES or name in _MOVED:
-        return import_module(_MOVED.get(name, f"paseo.{name}"))
-    raise AttributeError(f"module 'paseo' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+__getattr__, __dir__ = lazy(__name__, _HOME, _MODULES | _MOVED)

@@ -32,7 +32,8 @@ def needs_pixels(problem: Problem) -> str | None:
     """The reason why a method that compares in pixels cannot run, or None."""
     missing = [name for name in ("degradation", "codec") if getattr(problem, name) is None]
     if missing:
-        return f"it compares in pixels and needs the problem's {' and '.join(missing)}, which is None. Try SILO or PASEO."
+        names = " and ".join(missing)
+        return f"it compares in pixels and needs the problem's {names}, which is None. Try SILO or PASEO."
     return None
 
 

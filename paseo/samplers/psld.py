@@ -28,19 +28,16 @@ from torch import Tensor
 
 from paseo.base import Problem
 from paseo.noise import Noise
-from paseo.samplers.common import check_fields, not_negative, share
 from paseo.samplers.dps import LatentDPS
 from paseo.samplers.misfit import adjoint, codec_of, needs_adjoint
 from paseo.samplers.state import through
+from paseo.setting import setting
 
 
 @dataclass(frozen=True)
 class PSLD(LatentDPS):
-    gluing: float = 1.0  # γ
-    adjoint: Literal["exact", "nearest"] = "exact"
-
-    def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "guidance", "gluing"), *share(self, "eta"))
+    gluing: float = setting(1.0, "γ", "weight of the gluing term", "[0, 1e6]", tune="0.01:10.0:log")
+    adjoint: Literal["exact", "nearest"] = setting("exact", "Aᵀ", "the adjoint, or the released one")
 
     def unsupported(self, problem: Problem) -> str | None:
         return needs_adjoint(problem)

@@ -1,89 +1,33 @@
-"""A sampler's settings as a form: name, kind, choices and the comment beside the field, which begins with the
-paper's symbol.
-
-# ρ, fraction of each correction that is taken` in the sampler's file
-Nothing is written twice: `relaxation: float = 1.0
-becomes a box labelled "relaxation  ρ" with the rest of the comment below it.
-"""
+"""A sampler's settings as boxes of a form: a line of text, a choice or a switch, by their declaration."""
 
 from __future__ import annotations
 
-import inspect
-import io
-import re
-import tokenize
-from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from paseo.samplers import METHODS
+from paseo.setting import Setting, settings_of
 
-Kind = Literal["text", "choice", "switch"]
-KINDS: tuple[Kind, ...] = ("text", "choice", "switch")
-_SYMBOL = re.compile(
-    r"^(?P<symbol>[^\s,;:.]{1,3})(?=[,;]|\s+(?:at|of)\b|$)"
-)  # ρ, P, z_a, z⁰, η_k: short, before a comma
+Box = Literal["text", "choice", "switch"]
+BOXES: tuple[Box, ...] = ("text", "choice", "switch")
 
 
-@dataclass(frozen=True)
-class Field:
-    """One setting of a sampler."""
+def box_of(setting: Setting) -> Box:
+    """The kind of box that a setting is shown in."""
+    if setting.kind == "switch":
+        return "switch"
+    return "choice" if setting.kind == "word" else "text"
 
-    name: str
-    kind: Kind
-    choices: tuple[str, ...] = ()  # of a choice
-    symbol: str = ""  # as in the paper
-    note: str = ""
 
-    @property
-    def label(self) -> str:
-        return f"{self.name}  {self.symbol}" if self.symbol else self.name
+def hint(setting: Setting) -> str:
+    """What stands below a box: the words, and the range where one may type anything."""
+    return f"{setting.words}: {setting.allowed}" if box_of(setting) == "text" else setting.words
 
 
 @cache
-def fields_of(cls: type[Any]) -> tuple[Field, ...]:
-    """The settings of a sampler class in the order it declares them."""
-    hints, notes = get_type_hints(cls), _comments(cls)
-    return tuple(_field(f.name, hints[f.name], notes.get(f.name, "")) for f in fields(cls) if f.init)
-
-
-def _field(name: str, hint: Any, comment: str) -> Field:
-    found = _SYMBOL.match(comment)
-    symbol = found["symbol"] if found and _is_symbol(found["symbol"]) else ""
-    note = comment[len(symbol) :].lstrip(" ,;") if symbol else comment
-    if hint is bool:
-        return Field(name, "switch", (), symbol, note)
-    if get_origin(hint) is Literal:
-        return Field(name, "choice", tuple(map(str, get_args(hint))), symbol, note)
-    return Field(name, "text", (), symbol, note)
-
-
-def _is_symbol(text: str) -> bool:
-    """A letter, one with an index, or something no word is written with; short words such as "std" are none."""
-    return len(text) == 1 or "_" in text or not (text.isascii() and text.islower())
-
-
-def _comments(cls: type[Any]) -> dict[str, str]:
-    """Field name → the comment that ends its line in the class body, inherited fields included."""
-    found: dict[str, str] = {}
-    for owner in (c for c in cls.__mro__ if c is not object):
-        source = inspect.getsource(owner)
-        lines = source.splitlines()
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            declared = (
-                re.match(r"\s{4}(\w+)\s*:", lines[token.start[0] - 1])
-                if token.type == tokenize.COMMENT
-                else None
-            )
-            if declared:
-                found.setdefault(declared[1], token.string.lstrip("# ").strip())
-    return found
-
-
-@cache
-def most(kind: Kind) -> int:
+def most(box: Box) -> int:
     """How many settings of a kind any method has: as many boxes a page must hold ready."""
-    return max(sum(f.kind == kind for f in fields_of(m.cls)) for m in METHODS.values())
+    return max(sum(box_of(s) == box for s in settings_of(m.cls)) for m in METHODS.values())
 
 
 def shown(value: Any) -> str:
