@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 import types
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,10 +24,14 @@ Kind = Literal["switch", "word", "whole number", "number", "numbers", "other"]
 _INTERVAL = re.compile(r"([\[(])(\S+), (\S+)([\])])")
 
 
-def setting(default: Any, symbol: str, words: str, range: str = "", *, tune: str = "") -> Any:
-    """A dataclass field with its declaration; `range` as an interval such as "(0, 1]"."""
-    interval = Interval.read(range)
-    return field(default=default, metadata=dict(symbol=symbol, help=words, range=interval, tune=tune))
+def setting(
+    default: Any, symbol: str, words: str, range: str = "", *, tune: str = "", free: bool = False
+) -> Any:
+    """A dataclass field with its declaration; `range` as an interval such as "(0, 1]", `...` as default for
+    one that must be given. A `free` one does not change what is computed.
+    """
+    declared = dict(symbol=symbol, words=words, range=Interval.read(range), tune=tune)
+    return field(default=MISSING if default is ... else default, metadata={"setting": declared, "free": free})
 
 
 @dataclass(frozen=True)
@@ -131,20 +135,15 @@ def check_settings(instance: Any) -> None:
 def _resolved(f: Any, hint: Any) -> Setting:
     """The declaration with what the field's type says."""
     hint, optional = without_none(hint)
-    kind: Kind = {bool: "switch", int: "whole number", float: "number"}.get(hint, "other")
+    kinds: dict[Any, Kind] = {bool: "switch", int: "whole number", float: "number"}
+    kind, length = kinds.get(hint, "other"), 1
     choices: tuple[str, ...] = ()
-    length = 1
     if get_origin(hint) is Literal:
         kind, choices = "word", get_args(hint)
     elif get_origin(hint) is tuple and set(get_args(hint)) == {float}:
         kind, length = "numbers", len(get_args(hint))
-    m = f.metadata
-    return Setting(
-        *(f.name, f.default, kind, m.get("symbol", ""), m.get("help", ""), m.get("range"), m.get("tune", "")),
-        choices=choices,
-        length=length,
-        optional=optional,
-    )
+    declared = f.metadata.get("setting", {})
+    return Setting(f.name, f.default, kind, choices=choices, length=length, optional=optional, **declared)
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:

@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "codecs": {"base", "errors", "noise"},
     "operators": {"base", "errors", "files", "lazy", "linalg", "noise"},
     "priors": {"base", "errors", "files", "schedule"},
-    "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never priors, codecs, degrade, metrics
+    "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
     "street": {"base", "noise", "errors", "images"},
     "settings": {"samplers", "schedule", "setting", "degrade", "errors"},
     "models": (NOUNS - {"metrics", "samplers"}),

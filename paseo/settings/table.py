@@ -12,9 +12,9 @@ from paseo.setting import Setting, settings_of
 
 HEAD = """# All settings
 
-Every method's settings with their symbols, defaults and the ranges that are accepted; `tuned over` is where `paseo tune`
-searches if nothing else is said. `paseo methods NAME` prints the same, `--set setting=value` changes one. This page is made
-from the declarations in `paseo/samplers/` by `python -m paseo.settings.table`.
+Every method's settings with their symbols, defaults and the ranges that are accepted; `tuned over` is where
+`paseo tune` searches if nothing else is said. `paseo methods NAME` prints the same, `--set setting=value`
+changes one. This page is made from the declarations in `paseo/samplers/` by `python -m paseo.settings.table`.
 """
 
 

@@ -23,7 +23,7 @@ from paseo.train.data import Source, to_tensor
 
 @dataclass(frozen=True, eq=False)
 class CropSet:
-    """Training crops of `side` pixels from several sets of pictures, `shares[i]` of all crops from `sets[i]`."""
+    """Training crops of `side` pixels from several sets of pictures, `shares[i]` of them from `sets[i]`."""
 
     sets: Sequence[Sequence[Source]]
     shares: Sequence[float]

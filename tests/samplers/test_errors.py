@@ -45,7 +45,7 @@ def run(
         ({"cg_budget": True}, "cg_budget=True"),
         ({"operator_noise": float("inf")}, "operator_noise=inf"),
         ({"damping": float("nan")}, "damping=nan"),
-        ({"inner_steps": 0}, r"inner_steps=0 cannot be used: expected a whole number in \[1, 1000\] \(P, lin"),
+        ({"inner_steps": 0}, r"inner_steps=0 .* expected a whole number in \[1, 1000\] \(P, lin"),
         ({"cg_budget": 0}, r"cg_budget=0 cannot be used: expected .*, or none \(C, CG iterations"),
         ({"cg_budget": -3}, "cg_budget=-3"),
         ({"relaxation": 0.0}, r"relaxation=0\.0 cannot be used: expected a number in \(0, 1\] \(ρ, fraction"),

@@ -1,4 +1,4 @@
-"""Every setting is declared once, and the declaration decides: what is accepted, shown, searched and written."""
+"""Every setting is declared once, and that decides what is accepted, shown, searched and written."""
 
 from __future__ import annotations
 
@@ -48,12 +48,10 @@ def test_what_json_cannot_hold_and_what_is_no_number_is_refused(sampler: Any, de
 
 
 @pytest.mark.parametrize(("sampler", "declared"), ALL)
-@pytest.mark.parametrize(
-    "text", ["inf", "-inf", "nan", "1e400", "Infinity", "NaN", "9" * 5000, "", "\x00", "1e9999"]
-)
-def test_the_command_line_refuses_them_too(sampler: Any, declared: Setting, text: str) -> None:
-    with pytest.raises(BadInput):
-        with_settings(sampler, [f"{declared.name}={text}"])
+def test_the_command_line_refuses_them_too(sampler: Any, declared: Setting) -> None:
+    for text in ("inf", "-inf", "nan", "1e400", "Infinity", "NaN", "9" * 5000, "", "\x00"):
+        with pytest.raises(BadInput):
+            with_settings(sampler, [f"{declared.name}={text}"])
 
 
 @given(st.data())
@@ -74,9 +72,7 @@ def test_what_is_accepted_can_be_written_and_read_back(data: st.DataObject) -> N
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_run_cannot_be_asked_for_more_steps_than_it_can_hold(name: str) -> None:
-    with pytest.raises(
-        BadInput, match=r"steps=1000000000 cannot be used: expected a whole number in \[\d, 10000\]"
-    ):
+    with pytest.raises(BadInput, match=r"steps=1000000000 .* expected a whole number in \[\d, 10000\]"):
         replace(METHODS[name].default, steps=10**9)
 
 
@@ -111,9 +107,7 @@ def test_a_dataclass_of_ones_own() -> None:
             check_settings(self)
 
     assert [s.label for s in settings_of(Mine)] == ["count  n", "plain"]
-    with pytest.raises(
-        BadInput, match=r"count=9 cannot be used: expected a whole number in \[1, 5\] \(n, how many\)"
-    ):
+    with pytest.raises(BadInput, match=r"count=9 .* expected a whole number in \[1, 5\] \(n, how many\)"):
         Mine(count=9)
     with pytest.raises(BadInput, match="plain=inf"):  # not declared, but finite all the same
         Mine(plain=math.inf)
@@ -123,9 +117,7 @@ def test_the_methods_verb_prints_the_declarations() -> None:
     shown = CliRunner().invoke(app, ["methods", "paseo"])
     assert shown.exit_code == 0
     line = next(row for row in shown.stdout.splitlines() if row.startswith("relaxation"))
-    assert all(
-        word in line for word in ("ρ", "1.0", "a number in (0, 1]", "fraction of each correction taken")
-    )
+    assert all(word in line for word in ("ρ", "1.0", "a number in (0, 1]", "fraction of each correction"))
     as_json = CliRunner().invoke(app, ["methods", "silo", "--json", "-"])
     assert [row["name"] for row in json.loads(as_json.stdout)] == [
         s.name for s in settings_of(METHODS["silo"].cls)

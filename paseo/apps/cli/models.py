@@ -92,11 +92,8 @@ def methods(
 
     if name is not None:
         settings = settings_rows(method(name).cls)
-        keys = ("name", "symbol", "default", "allowed", "tune", "words")
-        told = [[str(s[key]) for key in keys] for s in settings]
-        emit(
-            json, settings, table(("--set", "symbol", "default", "allowed", "tuned over", "what it is"), told)
-        )
+        head = ("--set", "symbol", "default", "allowed", "tuned over", "what it is")
+        emit(json, settings, table(head, [[str(value) for value in row.values()] for row in settings]))
         return
     rows = describe()
     shown = [

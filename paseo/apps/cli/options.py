@@ -1,4 +1,4 @@
-"""Options from a dataclass: each field is an option with its type, default and the words of its declaration."""
+"""Options from a dataclass: each field is an option with its type, default and words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _add(parser: argparse.ArgumentParser, f: Field[Any], hint: Any) -> None:
         "dest": f.name,
         "required": required,
         "default": MISSING,
-        "help": f"{f.metadata.get('help', '')} ({shown})",
+        "help": f"{f.metadata.get('setting', {}).get('words', '')} ({shown})",
     }
     options["help"] = options["help"].replace("%", "%%")
     inner, _ = without_none(hint)

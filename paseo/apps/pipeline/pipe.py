@@ -327,7 +327,7 @@ class PaseoPipeline(DiffusionPipeline):
         callback: Callback | None,
         wanted: Sequence[str],
     ) -> tuple[Tensor, Tensor, bool]:
-        """Images, latents, and whether somebody stopped the run; then the images are the last clean estimate."""
+        """Images, latents, and whether somebody stopped the run; then images are the last estimate."""
         with self.progress_bar(total=max(getattr(choice.sampler, "steps", 2) - 2, 0)) as bar:
             watcher = Watcher(self, bar, callback, wanted)
             try:

@@ -253,7 +253,8 @@ def test_the_command_line_names_what_differs(tmp_path: Path) -> None:
     ready = prepare(form, tmp_path, 128)
     assert (
         ready.command
-        == "paseo restore 2000001.jpg -o restored --task sr4 --samples 2 --seed 5 --sigma 0.02 --degrade --set steps=4"
+        == "paseo restore 2000001.jpg -o restored --task sr4 --samples 2 --seed 5 --sigma 0.02 --degrade "
+        "--set steps=4"
     )
     base = ready.plan.sampler
     assert "--set" not in command_line(ready.plan, "a.png", "paseo", base, ("steps=4",))
