@@ -274,7 +274,9 @@ def _rms(x: Tensor) -> float:
 
 def _ratio(a: float, b: float, empty: float = 0.0) -> float:
     """a/b; 0/0 is `empty`, and anything else over 0 infinite."""
-    return a / b if b > 0 else (empty if a == 0 else math.inf)
+    if b > 0:
+        return a / b
+    return empty if a == 0 else math.inf
 
 
 def _plain(value: Any) -> Any:

@@ -38,7 +38,7 @@ Part = Literal["train", "validation", "test"]
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 _FORMAT = 1  # part of the digest: raise it when decoding changes
 _TEST, _VALIDATION, _RESERVED = 500, 750, 1_000_000  # ends of the `number` ranges
-_HASHED_SHARE = 0.02  # of the names, for test and for validation each, under the `hash` rule
+_HASHED_PART = 0.02  # of the names, for test and for validation each, under the `hash` rule
 
 
 @dataclass(frozen=True)
@@ -274,13 +274,18 @@ def _by_number(number: int) -> Part | None:
     return "train" if number < _RESERVED else None
 
 
+def _by_position(u: float) -> Part:
+    """Of a name whose hash lies at u in [0,1)."""
+    if u < _HASHED_PART:
+        return "test"
+    return "validation" if u < 2 * _HASHED_PART else "train"
+
+
 def _by_hash(names: Sequence[str]) -> dict[Part, np.ndarray]:
     if len(names) < 2:
         raise BadInput(f"Training needs at least two images (one is kept for validation), got {len(names)}.")
     u = np.array([int.from_bytes(hashlib.sha256(n.encode()).digest()[:8], "big") / 2**64 for n in names])
-    labels: list[Part | None] = [
-        "test" if v < _HASHED_SHARE else "validation" if v < 2 * _HASHED_SHARE else "train" for v in u
-    ]
+    labels: list[Part | None] = [_by_position(v) for v in u]
     if "validation" not in labels:  # a small set: the image nearest to the range stands in
         labels[int(np.argmin(np.where(np.array(labels) == "train", u, np.inf)))] = "validation"
     if "train" not in labels:

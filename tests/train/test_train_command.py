@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from typer.testing import CliRunner
 from paseo.apps.cli.main import app
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.operators.store import load_operator
+from paseo.setting import settings_of
 from paseo.train.codec import CodecTraining
 from paseo.train.config import LoopConfig
 from paseo.train.export import half, write_model_config, write_weights
@@ -47,9 +47,9 @@ def test_every_setting_is_an_option_with_help(verb: str, kind: type[LoopConfig])
     result = CliRunner().invoke(app, ["train", verb, "--help"])
     assert result.exit_code == 0, result.output
     words = " ".join(result.output.split())
-    for field in fields(kind):
-        assert "--" + field.name.replace("_", "-") in words
-        assert " ".join(field.metadata["help"].split()[:3]) in words
+    for declared in settings_of(kind):
+        assert "--" + declared.name.replace("_", "-") in words
+        assert " ".join(declared.words.split()[:3]) in words
 
 
 def test_operator_from_the_command_line(photos: Path, tmp_path: Path, model: Path) -> None:
