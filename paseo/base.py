@@ -53,9 +53,10 @@ class Codec(Protocol):
 
     @property
     def factor(self) -> int: ...  # image pixels per latent cell and side
-    def encode(
-        self, x: Tensor
-    ) -> Tensor: ...  # (B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean
+    def encode(self, x: Tensor) -> Tensor:
+        """(B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean."""
+        ...
+
     def decode(self, z: Tensor) -> Tensor: ...
 
 

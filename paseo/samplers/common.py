@@ -1,4 +1,4 @@
-"""What every method beside PASEO shares: the start, gradients, one report per step.
+"""What every method beside PASEO shares: the start, gradients, the end of a step.
 
 Norms, clamps and stopping are per sample, so that one sample alone equals the same sample in a batch, and all
 methods start from the same noise: for one seed they differ in the method only.
@@ -38,10 +38,8 @@ def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:
     return point.scale * noise.normal(problem.shape).to(problem.y_z.device, dtype)
 
 
-def report(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> None:
-    """End of a step: a finite state, or an error that names the step and a setting to try; then the hook,
-    once.
-    """
+def end_step(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> None:
+    """A finite state, or an error that names the step and a setting to try; then the hook, once."""
     if not (torch.isfinite(x).all() and torch.isfinite(z).all()):
         raise NotFinite(
             f"The latent became non-finite at step {index + 1} of {total} (t={point.t:.4g}). Try {hint}."

@@ -10,12 +10,12 @@ not differentiated. Source: wyhuai/DDNM, pixels; here on latents.
 
 Departures:
 - A⁺ by conjugate gradients from zero (the Moore–Penrose inverse; exact after one iteration for a mask)
-instead of hand-made
-  pseudo-inverses. For blur it amplifies noise without bound, as the released code does; a small `cg_budget`
-  tames it;
+  instead of hand-made pseudo-inverses. For blur it amplifies noise without bound, as the released code
+  does; a small `cg_budget` tames it;
 - the formula of DDNM+ is followed, not the released code, which mixes ᾱ with α and applies the noise factor
-twice;
-- time travel returns to the noisier level by re-noising the uncorrected x̂₀, as released; the default is off.
+  twice;
+- time travel returns to the noisier level by re-noising the uncorrected x̂₀, as released; the default is
+  off.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.linear import linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.schedule import Point
@@ -83,10 +83,10 @@ class DDNM:
                 x = s.alpha * x0 + s.sigma * noise.like(x)
                 continue
             x0, x1 = predict(prior, x, t)
-            share, spread = correction(s, std) if self.plus else (1.0, s.sigma)
-            z = x0 + share * (model.correct(x0, 1.0, 0.0, self.cg_budget, self.cg_tolerance) - x0)
+            scale, spread = correction(s, std) if self.plus else (1.0, s.sigma)
+            z = x0 + scale * (model.correct(x0, 1.0, 0.0, self.cg_budget, self.cg_tolerance) - x0)
             x = s.alpha * z + spread * (self.eta * noise.like(x) + math.sqrt(1 - self.eta**2) * x1)
-            report(watch, k, self.nfe, s, x, z, "plus=True or a smaller cg_budget")
+            end_step(watch, k, self.nfe, s, x, z, "plus=True or a smaller cg_budget")
             k += 1
         return x
 

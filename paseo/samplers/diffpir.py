@@ -10,8 +10,7 @@ Source: yuanzhi-zhu/DiffPIR, pixels; here on latents (`paseo.samplers.linear`).
 
 Departures:
 - operators without a closed form are solved by conjugate gradients to `cg_tolerance`; the released FFT
-assumes circular blur, and
-  its back-projection for bicubic ×s is a gradient iteration with a tuned step;
+  assumes circular blur, and its back-projection for bicubic ×s is a gradient iteration with a tuned step;
 - the run starts from noise on the prior's grid (released: noised up-sampled y, quadratic grid);
 - ρ is at least 1e-6, since flow grids start at ς = ∞;
 - like the released code, the last step has no data term unless `last_data_step` is set.
@@ -28,7 +27,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.linear import LinearModel, linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.schedule import Point
@@ -83,5 +82,5 @@ class DiffPIR:
             x = s.alpha * z + s.sigma * (
                 math.sqrt(1 - self.zeta) * eps + math.sqrt(self.zeta) * noise.like(x)
             )
-            report(watch, k, self.steps - 1, s, x, z, "a larger lam")
+            end_step(watch, k, self.steps - 1, s, x, z, "a larger lam")
         return x

@@ -11,11 +11,9 @@ Source: YazidJanati/ding. `delayed=True` is its one-call variant (ε̂ from the 
 
 Departures:
 - the observation is M ∘ E(y), the masked encoding of the measurement. The released code masks E(x), the
-encoding of the
-  clean image, whose cells near the hole carry what is hidden; that is not offered;
+  encoding of the clean image, whose cells near the hole carry what is hidden; that is not offered;
 - `erode=True` drops the one-cell rim of the seen region, whose encodings are contaminated by the hole (the
-fairer
-  construction that the PASEO paper names);
+  fairer construction that the PASEO paper names);
 - coefficients are Python floats throughout.
 """
 
@@ -30,7 +28,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.state import bridge, predict
 from paseo.samplers.weight import erode
 from paseo.schedule import EtaRule, grid
@@ -75,7 +73,7 @@ class DING:
                 (1 - gain) * m + gain * (s.alpha * y + s.sigma * x1) + s.alpha * std * math.sqrt(gain) * fresh
             )
             x = torch.where(seen, pinned, m + s.eta * fresh)
-            report(watch, k, self.steps - 2, s, x, (x - s.sigma * x1) / s.alpha, "eta='ddpm' or more steps")
+            end_step(watch, k, self.steps - 2, s, x, (x - s.sigma * x1) / s.alpha, "eta='ddpm' or more steps")
         return prior.x0(x, points[-2].t)
 
     def seen(self, problem: Problem) -> Tensor:

@@ -10,13 +10,12 @@ Source: FlowChef/FlowChef and its SD3.5 port released with DING, which PASEO's p
 Departures:
 - norms per sample; VP priors by the flow view;
 - a degradation without adjoint (JPEG) is compared as it is, B = I;
-- the official releases differ among themselves. Theirs for InstaFlow is `optimiser="adam"`, `inner_steps=1`,
-  `loss="square"` (a fresh Adam per step moves by lr times the gradient's sign), step_size 0.02 or 0.5; the
-  rule of their paper, L = ‖y − A x̂₀‖², is `loss="square"`, `lift="none"`. Their variant for ε-prediction
-  that calls the network a second time per step is not offered;
+- the official releases differ among themselves. Theirs for InstaFlow is `optimiser="adam"`,
+  `inner_steps=1`, `loss="square"` (a fresh Adam per step moves by lr times the gradient's sign), step_size
+  0.02 or 0.5; the rule of their paper, L = ‖y − A x̂₀‖², is `loss="square"`, `lift="none"`. Their variant
+  for ε-prediction that calls the network a second time per step is not offered;
 - the default κ = 7.2 is PASEO's for ×4 and blur (1.8 for ×8, 57.6 for JPEG). The paper calls 0.45 the
-published default;
-  the released port holds 0.9.
+  published default; the released port holds 0.9.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import Lift, explain, lifted_norm, needs_pixels, square
 from paseo.samplers.state import flow_time, predict, walk
@@ -72,5 +71,5 @@ class FlowChef:
                 self.inner_steps,
             )
             x = (s.alpha + s.sigma) * (z_d + flow_time(s) * (x1 - x0))
-            report(watch, k, self.steps - 1, s, x, z_d, "a smaller step_size")
+            end_step(watch, k, self.steps - 1, s, x, z_d, "a smaller step_size")
         return x

@@ -12,8 +12,7 @@ Departures:
 - a degradation without adjoint (JPEG) is compared as it is, B = I;
 - `lift="pinv"` is A⁺ by conjugate gradients instead of a singular value decomposition;
 - the default κ = 10 is PASEO's for ×4, ×8 and blur (60 for JPEG). The paper calls 5 the published default;
-the released
-  files hold 15 (10 for inpainting).
+  the released files hold 15 (10 for inpainting).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import Lift, explain, lifted_norm, needs_pixels
 from paseo.samplers.state import flow_time, predict, walk
@@ -65,5 +64,5 @@ class FlowDPS:
             z_b = (1 - flow_time(t)) * x0 + flow_time(t) * z_d
             n = math.sqrt(flow_time(s)) * x1 + math.sqrt(1 - flow_time(s)) * noise.like(x)
             x = s.alpha * z_b + s.sigma * n
-            report(watch, k, self.steps - 1, s, x, z_b, "a smaller step_size")
+            end_step(watch, k, self.steps - 1, s, x, z_b, "a smaller step_size")
         return x

@@ -44,9 +44,8 @@ def check_finite(x: Tensor, k: int, total: int, s: Point) -> None:
     """After step k (from 0) of `total`, which arrived at s."""
     if not torch.isfinite(x).all():
         raise NotFinite(
-            f"The latent became non-finite at step {k + 1} of {total} (t={s.t:.4g}). Try a smaller "
-            "cg_budget or relaxation, or "
-            "more damping; if the prior itself returned it, run the prior in float32."
+            f"The latent became non-finite at step {k + 1} of {total} (t={s.t:.4g}). Try a smaller cg_budget "
+            "or relaxation, or more damping; if the prior itself returned it, run the prior in float32."
         )
 
 

@@ -22,10 +22,8 @@ from paseo.samplers.common import gradients, leaf, norms, per_sample
 
 Loss = Callable[[Tensor], Tensor]  # residual (B, …) → (B,)
 Lift = Literal["adjoint", "pinv", "none"]
-PINV_BUDGET, PINV_TOLERANCE = (
-    50,
-    1e-5,
-)  # CG iterations on AᵀA and relative residual at which A⁺ is called solved
+PINV_BUDGET = 50  # CG iterations on AᵀA
+PINV_TOLERANCE = 1e-5  # relative residual at which A⁺ counts as solved
 
 
 def needs_pixels(problem: Problem) -> str | None:

@@ -26,7 +26,7 @@ from paseo.errors import BadInput
 from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
-from paseo.samplers.defect import defect, looks
+from paseo.samplers.defect import defect, defect_is_due
 from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record
 from paseo.samplers.misfit import needs_pixels
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
@@ -39,8 +39,8 @@ Expand = Literal["estimate", "anchor"]
 
 @dataclass(frozen=True)
 class PASEO:
-    """The sampler of the paper; `anchor="fresh"` is PASEO†. Variations are values: `replace(sampler,
-    relaxation=0.1)`.
+    """The sampler of the paper; `anchor="fresh"` is PASEO†. Variations are values:
+    `replace(sampler, relaxation=0.1)`.
     """
 
     steps: int = setting(28, "K+1", "time points; NFE = 2·steps − 3", "[3, 10000]")
@@ -102,7 +102,7 @@ class PASEO:
         # std of ξ_y, which is drawn in any case
         r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
         p_z = float(self.perturb_prior)
-        d: Tensor | float = 0.0  # the operator's error, as far as it was looked at
+        d: Tensor | float = 0.0  # the operator's error, as last measured
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
             x0 = prior.x0(x, t.t)  # 3
@@ -122,7 +122,7 @@ class PASEO:
                 z = z + self.relaxation * (z_star - z)  # 22
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
-            d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
+            d = defect(problem, z) if defect_is_due(k, self.steps, self.recheck) else d  # not in the paper
             watch(Step(k, self.steps - 2, s, x, z, trace or {}))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])
@@ -148,8 +148,7 @@ class PASEO:
         if h.shape != y_tilde.shape:
             raise BadInput(
                 f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded "
-                "measurement is "
-                f"{tuple(y_tilde.shape)}. Is it an operator of another model or task?"
+                f"measurement is {tuple(y_tilde.shape)}. Is it an operator of another model or task?"
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
         b = W * (y_tilde - h if at_anchor else y_tilde - h - J(z_a - z))  # 19

@@ -10,21 +10,17 @@ Source: soominkwon/resample and its SD3.5 port released with DING, which PASEO's
 are the default.
 
 Departures:
-- port: it walks n − 1 intervals and spends an n-th call at σ = 0; here n calls walk n intervals. The resample
-of the last
-  interval, which would leave noise in the result, is skipped;
-- the port resamples at the level it comes from (`resample_level="from"`), the paper and the official code at
-the level it
-  arrives at (`"to"`);
+- port: it walks n − 1 intervals and spends an n-th call at σ = 0; here n calls walk n intervals. The
+  resample of the last interval, which would leave noise in the result, is skipped;
+- the port resamples at the level it comes from (`resample_level="from"`), the paper and the official code
+  at the level it arrives at (`"to"`);
 - official: no gradient through the denoiser (`differentiate=False`), an unsquared norm (`loss="norm"`,
-guidance 0.5),
-  five more DDIM steps for a better estimate before each optimisation (`time_travel=5`, five more calls), a
-  last optimisation of the result (`final_optimisation=True`), every=10, up to 2000 and 500 iterations with
-  `patience=200`, 500 steps;
+  guidance 0.5), five more DDIM steps for a better estimate before each optimisation (`time_travel=5`, five
+  more calls), a last optimisation of the result (`final_optimisation=True`), every=10, up to 2000 and 500
+  iterations with `patience=200`, 500 steps;
 - the official estimate (x − σ² ε̂)/α in place of Tweedie's (x − σ ε̂)/α is an error and is not offered;
 - losses and stopping are per sample. The port's sums and the official means are the same to AdamW;
-`tolerance` bounds the
-  mean squared error (official 1e-6; the port's bound is never reached).
+  `tolerance` bounds the mean squared error (official 1e-6; the port's bound is never reached).
 """
 
 from __future__ import annotations
@@ -39,10 +35,10 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
+from paseo.samplers.common import begin, end_step, first_state, gradients, leaf, norms
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import codec_of, degrade, explain, half_square, needs_pixels, square
-from paseo.samplers.state import bridge, predict, through, walk
+from paseo.samplers.state import bridge, checkpointed, predict, walk
 from paseo.schedule import Point
 from paseo.setting import check_settings, setting
 
@@ -105,7 +101,7 @@ class ReSample:
                 x0 = self.optimise(problem, ddim(prior, x, ahead) if len(ahead) > 1 else x0, stage)
                 level = t if self.resample_level == "from" else s
                 x = resample(x, x0, level, self.resample_scale * s.eta**2, noise.like(x))
-            report(watch, k, self.steps, s, x, x0, "a smaller guidance or lr_latent")
+            end_step(watch, k, self.steps, s, x, x0, "a smaller guidance or lr_latent")
         return self.optimise(problem, x, "latent") if self.final_optimisation else x
 
     def predict(
@@ -126,11 +122,9 @@ class ReSample:
                 with torch.no_grad():
                     x0, x1 = predict(prior, x_in, t)
                 seed = x0 = leaf(x0)
-            value = loss(problem.y - through(lambda z: explain(problem, z), x0, self.checkpoint))
+            value = loss(problem.y - checkpointed(lambda z: explain(problem, z), x0, self.checkpoint))
             (g,) = torch.autograd.grad(value.sum(), seed)
-        if (
-            not self.differentiate
-        ):  # x̂₀ = (x − σ ε̂)/α with ε̂ held; without signal there is nothing to divide by
+        if not self.differentiate:  # x̂₀ = (x − σ ε̂)/α with ε̂ held fixed; without signal, α = 0, no gradient
             g = g / t.alpha if t.alpha > 0 else torch.zeros_like(g)
         return x0.detach(), x1.detach(), g
 

@@ -27,8 +27,8 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
-from paseo.samplers.state import bridge, predict, through, walk
+from paseo.samplers.common import begin, end_step, first_state, gradients, leaf, norms
+from paseo.samplers.state import bridge, checkpointed, predict, walk
 from paseo.setting import check_settings, setting
 
 SHIFTS = "none,0.125,0.25,0.5,1.0,2.0"
@@ -59,21 +59,19 @@ class SILO:
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         begin(self, problem, noise)
         points = walk(prior.schedule, self.steps + 1, eta=self.eta, shift=self.shift)
-        y_z = (
-            problem.y_z
-            if self.clamp_measurement is None
-            else problem.y_z.clamp(-self.clamp_measurement, self.clamp_measurement)
-        )
+        y_z, bound = problem.y_z, self.clamp_measurement
+        if bound is not None:
+            y_z = y_z.clamp(-bound, bound)
         x = first_state(points[0], problem, noise)
         for k, (t, s) in enumerate(pairwise(points)):
             with gradients():
                 x_in = leaf(x)
                 x0, x1 = predict(prior, x_in, t, self.checkpoint)
-                distance = norms(y_z - through(problem.operator, x0, self.checkpoint))
+                distance = norms(y_z - checkpointed(problem.operator, x0, self.checkpoint))
                 (g,) = torch.autograd.grad(distance.sum(), x_in)
             x0, x1 = x0.detach(), x1.detach()
             if self.clamp_gradient is not None:
                 g = g.clamp(-self.clamp_gradient, self.clamp_gradient)
             x = bridge(x0, x1, s) + s.eta * noise.like(x) - self.scale * g
-            report(watch, k, self.steps, s, x, x0, "a smaller scale")
+            end_step(watch, k, self.steps, s, x, x0, "a smaller scale")
         return x

@@ -59,7 +59,7 @@ def _train(
         say("paseo: interrupted; the same command goes on from here")
         raise typer.Exit(130)
     if os.environ.get("RANK", "0") != "0":
-        return  # one process of several speaks
+        return  # of several processes only one prints
     numbers = ", ".join(f"{k} {v:.4g}" for k, v in outcome.validation.items())
     emit(
         target,
