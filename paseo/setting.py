@@ -108,7 +108,7 @@ class Setting:
     def _allows_number(self, value: Any, kind: Any) -> bool:
         if not isinstance(value, kind) or isinstance(value, bool):  # True is not meant as 1
             return False
-        return math.isfinite(value) if self.range is None else value in self.range
+        return abs(value) < math.inf if self.range is None else value in self.range
 
     def refusal(self, value: Any) -> str:
         if self.kind == "word":

@@ -128,5 +128,5 @@ def scores(
         lines.append("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
     foot = f"Consistency: RMS of A(x̂) − y on the [0,1] scale. About σ_y = {sigma_y:g} means that the picture "
     foot += "explains the measurement."
-    rows = f'<table class="scores"><tr>{head}</tr>{"".join(lines)}</table>'
-    return f'<div class="wide">{rows}</div><small>{escape(foot)}</small>'
+    table = f'<table class="scores"><tr>{head}</tr>{"".join(lines)}</table>'
+    return f'<div class="wide">{table}</div><small>{escape(foot)}</small>'
