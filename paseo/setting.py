@@ -112,9 +112,16 @@ class Setting:
 
     def refusal(self, value: Any) -> str:
         if self.kind == "word":
-            return f"{self.name}={value!r} is not {self.allowed}."
+            return f"{self.name}={_short(value)!r} is not {self.allowed}."
         about = ", ".join(part for part in (self.symbol, self.words) if part)
-        return f"{self.name}={value} cannot be used: expected {self.allowed} ({about or self.name})."
+        return f"{self.name}={_short(value)} cannot be used: expected {self.allowed} ({about or self.name})."
+
+
+def _short(value: Any) -> Any:
+    """For a message; Python itself refuses to write a whole number of more than 4300 digits."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a number of hundreds of digits"
+    return value if len(str(value)) <= 200 else str(value)[:200] + "…"
 
 
 @cache
