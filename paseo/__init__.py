@@ -59,14 +59,22 @@ _HOME = {
     "NotFinite": "paseo.errors",
     "Unsupported": "paseo.errors",
 }
-_MODULES = {
-    name: f"paseo.{name}"
-    for name in (
-        *("base", "errors", "noise", "schedule", "setting", "linalg", "degrade", "codecs", "priors"),
-        *("operators", "samplers", "metrics", "images", "record", "sheet", "models", "settings", "hub"),
-        *("train", "lab", "apps"),
-    )
-}
+_SUBMODULES = (
+    *("base", "errors", "noise", "schedule", "setting", "linalg", "degrade", "codecs", "priors", "operators"),
+    *(
+        "samplers",
+        "metrics",
+        "images",
+        "record",
+        "sheet",
+        "models",
+        "settings",
+        "hub",
+        "train",
+        "lab",
+        "apps",
+    ),
+)
 _MOVED = {  # names of the first release → where the module is now
     "presets": "paseo.settings.presets",
     "pipeline": "paseo.apps.pipeline",
@@ -75,4 +83,4 @@ _MOVED = {  # names of the first release → where the module is now
 }
 
 __all__ = [*_HOME, "__version__"]
-__getattr__, __dir__ = lazy(__name__, _HOME, _MODULES | _MOVED)
+__getattr__, __dir__ = lazy(__name__, _HOME, _SUBMODULES, _MOVED)

@@ -73,7 +73,7 @@ def test_the_reader_sees_what_it_should() -> None:
 
 def test_the_samplers_need_nothing_heavy() -> None:
     """A fresh interpreter that imports the samplers and exact priors has loaded none of them."""
-    code = "import sys, paseo.samplers, paseo.priors, paseo.operators.exact, paseo.lab.reproduce; "
+    code = "import sys, paseo.samplers, paseo.priors, paseo.operators.exact, paseo.lab.reproduce\n"
     code += f"print(sorted(set(sys.modules) & {HEAVY!r}))"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120

@@ -78,7 +78,7 @@ class GaussianBlur:
 
 @dataclass(frozen=True, eq=False)
 class Blur:
-    """A(x): blur with any kernel of odd sides, normalised to sum 1, such as a motion path. Linear."""
+    """A(x): blur with any kernel of odd sides, normalised to sum 1, such as a motion path or a lens. Linear."""
 
     kernel: Tensor  # (h, w): what a single bright pixel becomes
     name: str = "blur"

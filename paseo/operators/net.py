@@ -7,7 +7,7 @@ resolution throughout.
     q   body: stem on [z, p], seven residual blocks in a U without down-sampling, head
     p   eight fixed position channels, so that a network of local filters can know a mask
     g   gate in (0, 1), set by the noise level alone;   k   learned scalar, starts at 1
-    s   std of the measurement noise on images in [-1,1], as a sine embedding: a bias in every block
+    s   std of the measurement noise on images in [-1,1], seen as a sine embedding and added as a bias inside every block
 
 Smooth everywhere, so Jacobian products exist at every latent. GroupNorm couples all positions: H is not
 strictly local. `net.bind(sigma_y)` fixes the noise level (in [0,1] units, so s = 2σ_y) and gives the z ↦ H(z)
@@ -93,7 +93,7 @@ class OperatorNet(nn.Module):
         return (1 - g) * self.head(h) + g * F.silu(self.colour(z)) + self.skip_scale * z
 
     def bind(self, sigma_y: float) -> BoundOperator:
-        """z ↦ H(z) for measurements with noise of std σ_y, in [0,1] units, with a fast linearisation."""
+        """z ↦ H(z) for measurements with noise of std σ_y, in [0,1] units; brings its own fast linearisation."""
         low, high = self.spec.unit_noise_range
         if not (math.isfinite(sigma_y) and sigma_y >= 0):
             raise BadInput(

@@ -38,7 +38,7 @@ def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:
     return point.scale * noise.normal(problem.shape).to(problem.y_z.device, dtype)
 
 
-def end_step(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> None:
+def report(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> None:
     """A finite state, or an error that names the step and a setting to try; then the hook, once."""
     if not (torch.isfinite(x).all() and torch.isfinite(z).all()):
         raise NotFinite(

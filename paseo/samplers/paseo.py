@@ -26,7 +26,7 @@ from paseo.errors import BadInput
 from paseo.linalg import Solve, exact_gain, gain_cg, linearize
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
-from paseo.samplers.defect import defect, defect_is_due
+from paseo.samplers.defect import defect, looks
 from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record
 from paseo.samplers.misfit import needs_pixels
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
@@ -122,7 +122,7 @@ class PASEO:
                 z = z + self.relaxation * (z_star - z)  # 22
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
-            d = defect(problem, z) if defect_is_due(k, self.steps, self.recheck) else d  # not in the paper
+            d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
             watch(Step(k, self.steps - 2, s, x, z, trace or {}))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])

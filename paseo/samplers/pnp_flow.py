@@ -9,13 +9,15 @@ The denoiser is not differentiated. Source: annegnx/PnP-Flow and its SD3.5 port 
 
 Departures:
 - autograd through A∘D in latent space (the official code is in pixels with an exact adjoint);
-- S = 1 by default: the port overwrites its five samples by the batch size, which is why PASEO's paper
-  counts one call per level. The published S is 5;
+- S = 1 by default: the port overwrites its five samples by the batch size, which is why PASEO's paper counts
+one call per
+  level. The published S is 5;
 - the levels are the noisy points of the grid; the port also spends a call at σ = 0;
 - z starts at the encoded measurement (the port); the official code starts at Aᵀ1, which the first level
-  forgets;
+forgets;
 - the default lr 0.1 with constant w is the port's and PASEO's for blur (1.5 for ×4, 9.88 for ×8, 0.4 for
-  JPEG). w = τ^a with the official exponents is `weighting="power"`.
+JPEG).
+  w = τ^a with the official exponents is `weighting="power"`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, end_step
+from paseo.samplers.common import begin, report
 from paseo.samplers.misfit import encoded, half_square, needs_pixels, pixel_gradient
 from paseo.samplers.state import flow_time
 from paseo.schedule import Point, grid
@@ -62,7 +64,7 @@ class PnPFlow:
             z = z - self.lr * self.weight_at(t) * pixel_gradient(problem, z, half_square)
             states = (t.alpha * z + t.sigma * noise.like(z) for _ in range(self.samples))
             z = torch.stack([prior.x0(x, t.t) for x in states]).mean(0)
-            end_step(watch, k, self.steps, t, z, z, "a smaller lr")
+            report(watch, k, self.steps, t, z, z, "a smaller lr")
         return z
 
     def weight_at(self, t: Point) -> float:

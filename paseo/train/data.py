@@ -38,7 +38,7 @@ Part = Literal["train", "validation", "test"]
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 _FORMAT = 1  # part of the digest: raise it when decoding changes
 _TEST, _VALIDATION, _RESERVED = 500, 750, 1_000_000  # ends of the `number` ranges
-_HASHED_PART = 0.02  # of the names, for test and for validation each, under the `hash` rule
+_HASHED_SHARE = 0.02  # of the names, for test and for validation each, under the `hash` rule
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
 
 
-# ---- finding
+# ---------------------------------------------------------------------------------------------------------------- finding
 
 
 def find_images(data: Path | str) -> list[Source]:
@@ -144,7 +144,7 @@ def _open(path: Path, name: str) -> Iterator[Source]:
             raise BadInput(f"{path} is not a readable uncompressed tar file: {error}.") from error
 
 
-# ---- decoding
+# --------------------------------------------------------------------------------------------------------------- decoding
 
 
 def decode_image(blob: bytes, size: int | None) -> np.ndarray:
@@ -235,7 +235,7 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
     write_text(index, json.dumps({"names": names, "skipped": skipped}))
 
 
-# ---- splitting
+# -------------------------------------------------------------------------------------------------------------- splitting
 
 
 def split(names: Sequence[str], rule: Rule = "auto") -> dict[Part, np.ndarray]:
@@ -274,18 +274,12 @@ def _by_number(number: int) -> Part | None:
     return "train" if number < _RESERVED else None
 
 
-def _by_position(u: float) -> Part:
-    """Of a name whose hash lies at u in [0,1)."""
-    if u < _HASHED_PART:
-        return "test"
-    return "validation" if u < 2 * _HASHED_PART else "train"
-
-
 def _by_hash(names: Sequence[str]) -> dict[Part, np.ndarray]:
     if len(names) < 2:
         raise BadInput(f"Training needs at least two images (one is kept for validation), got {len(names)}.")
     u = np.array([int.from_bytes(hashlib.sha256(n.encode()).digest()[:8], "big") / 2**64 for n in names])
-    labels: list[Part | None] = [_by_position(v) for v in u]
+    labels: list[Part | None] = ["validation" if v < 2 * _HASHED_SHARE else "train" for v in u]
+    labels = ["test" if v < _HASHED_SHARE else label for v, label in zip(u, labels, strict=True)]
     if "validation" not in labels:  # a small set: the image nearest to the range stands in
         labels[int(np.argmin(np.where(np.array(labels) == "train", u, np.inf)))] = "validation"
     if "train" not in labels:

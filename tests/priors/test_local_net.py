@@ -1,4 +1,4 @@
-"""The photos prior's network: a shifted picture gives a shifted velocity; its reach is what it says."""
+"""The photos prior's network: shifts of the picture shift the velocity, and nothing is seen beyond the stated reach."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def cost(
     from paseo.lab.cost.cost import TASKS, measure_cost
 
     report = measure_cost(
-        arch,  # ty: ignore[invalid-argument-type]
+        arch,  # ty: ignore[invalid-argument-type]  (checked there)
         tasks=tasks or TASKS,
         steps=steps,
         side=side,

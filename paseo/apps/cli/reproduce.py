@@ -28,7 +28,7 @@ def reproduce(
       paseo reproduce tractable --json tractable.json     exactness on a known posterior
       paseo reproduce lincheck --out figures --quick
     """
-    from paseo import reproduce as experiments
+    from paseo.lab import reproduce as experiments
     from paseo.settings.parse import field_name, split_assignment
 
     if name is None:

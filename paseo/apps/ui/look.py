@@ -15,7 +15,7 @@ CSS = """
 .bar { height: .7rem; border-radius: .35rem; background: var(--border-color-primary); overflow: hidden; }
 .bar > div { height: 100%; background: var(--color-accent); transition: width .25s linear; }
 .bar-text { display: flex; justify-content: space-between; gap: .2rem 1rem; flex-wrap: wrap;
-  margin-top: .35rem;  font-variant-numeric: tabular-nums; }
+  margin-top: .35rem; font-variant-numeric: tabular-nums; }
 .note { padding: .55rem .8rem; border-radius: .4rem; background: var(--background-fill-secondary);
   border-left: .25rem solid var(--color-accent); }
 .note.bad { border-left-color: #c0392b; } .note.quiet { border-left-color: var(--border-color-primary); }
@@ -82,7 +82,7 @@ def note(text: str, *, bad: bool = False) -> str:
 
 def bar(progress: Progress, what: str = "") -> str:
     """A bar with step, denoiser calls and time left."""
-    percent = 100 * progress.fraction
+    percent = 100 * progress.share
     left = "starting" if progress.left is None else f"{clock(progress.left)} left"
     step = f"step {progress.step} of {progress.steps}" if progress.steps else "preparing"
     parts = [

@@ -10,7 +10,7 @@ from paseo.apps.ui import look
 from paseo.apps.ui.compare import compare_tab
 from paseo.apps.ui.fields import BOXES, box_of, hint
 from paseo.apps.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
-from paseo.apps.ui.handlers import PageState, boxes
+from paseo.apps.ui.handlers import Desk, boxes
 from paseo.apps.ui.results import Result, enlarged
 from paseo.apps.ui.wiring import ASKED, cancel, filled_in, leave, path_only, typed, uploads_only, with_request
 from paseo.apps.ui.work import Progress
@@ -28,7 +28,7 @@ WAYS = [
 ]
 
 
-def build(state: PageState) -> Any:
+def build(desk: Desk) -> Any:
     """The page as gradio blocks, not launched."""
     import gradio as gr
 
@@ -36,22 +36,22 @@ def build(state: PageState) -> Any:
         gr.Markdown(TITLE, elem_id="title")
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
-                ask = _question(gr, state)
+                ask = _question(gr, desk)
             with gr.Column(scale=3, min_width=320), gr.Tabs():
                 with gr.Tab("Restore"):
-                    _restore_tab(gr, state, ask)
+                    _restore_tab(gr, desk, ask)
                 with gr.Tab("Compare"):
-                    compare_tab(gr, state, ask)
-        page.unload(typed(gr, partial(leave, state)))
+                    compare_tab(gr, desk, ask)
+        page.unload(typed(gr, partial(leave, desk)))
     return page
 
 
 # ---- left: the picture and the question
 
 
-def _question(gr: Any, state: PageState) -> dict[str, Any]:
-    first = state.models[0]
-    choices = state.task_choices(first)
+def _question(gr: Any, desk: Desk) -> dict[str, Any]:
+    first = desk.models[0]
+    choices = desk.task_choices(first)
     ask: dict[str, Any] = {}
     ask["way"] = gr.Radio(WAYS, value=SHOW, label="What do you have?", elem_id="way")
     ask["picture"] = gr.Image(
@@ -68,7 +68,7 @@ def _question(gr: Any, state: PageState) -> dict[str, Any]:
         look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), elem_id="about"
     )
     gr.Examples(
-        _samples(state.models),
+        _samples(desk.models),
         inputs=ask["picture"],
         label="Samples",
         examples_per_page=8,
@@ -76,7 +76,7 @@ def _question(gr: Any, state: PageState) -> dict[str, Any]:
     )
     with gr.Row():
         ask["model"] = gr.Dropdown(
-            list(state.models), value=first, label="Model", elem_id="model", visible=len(state.models) > 1
+            list(desk.models), value=first, label="Model", elem_id="model", visible=len(desk.models) > 1
         )
         ask["task"] = gr.Dropdown(choices, value=choices[0][1], label="What happened to it", elem_id="task")
     with gr.Group(visible=False) as ask["masking"]:
@@ -106,11 +106,11 @@ def _question(gr: Any, state: PageState) -> dict[str, Any]:
         info="For sharp pictures of another size",
         elem_id="fit",
     )
-    _question_events(gr, state, ask)
+    _question_events(gr, desk, ask)
     return ask
 
 
-def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
+def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
     def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, Any]:
         """What the picture is, and a canvas of it."""
         if path is None:
@@ -119,7 +119,7 @@ def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
             picture = readable(path)
         except PaseoError as error:
             return look.note(str(error), bad=True), None
-        (height, width), size = picture.size, state.model(model).size
+        (height, width), size = picture.size, desk.model(model).size
         rgb, text = picture.rgb, f"{width}×{height} pixels" + "".join(f", {n}" for n in picture.notes)
         if way == SHOW and fit and picture.size != (size, size):
             rgb, text = fit_square(rgb, size), text + f"; becomes {size}×{size}"
@@ -136,7 +136,7 @@ def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
 
     def of_model(model: str) -> Any:
-        choices = state.task_choices(model)
+        choices = desk.task_choices(model)
         return gr.update(choices=choices, value=choices[0][1] if choices else None)
 
     ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
@@ -155,12 +155,12 @@ def _samples(models: tuple[str, ...]) -> list[list[str]]:
 # ---- right: restore
 
 
-def _restore_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> dict[str, Any]:
-    model, task = state.models[0], state.task_choices(state.models[0])[0][1]
+def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
+    model, task = desk.models[0], desk.task_choices(desk.models[0])[0][1]
     ui: dict[str, Any] = {}
     with gr.Row():
         ui["method"] = gr.Dropdown(
-            state.method_choices(model, task), value="paseo", label="Method", elem_id="method"
+            desk.method_choices(model, task), value="paseo", label="Method", elem_id="method"
         )
         ui["draws"] = gr.Slider(
             1,
@@ -172,7 +172,7 @@ def _restore_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> dict[str, An
             elem_id="draws",
         )
     with gr.Accordion("Advanced: every setting of the method", open=False, elem_id="advanced"):
-        ui["pool"], ui["names"] = _drawer(gr, state, model, task)
+        ui["pool"], ui["names"] = _drawer(gr, desk, model, task)
         ui["reset"] = gr.Button("Back to the tuned settings", size="sm")
     with gr.Row():
         ui["run"] = gr.Button("Restore", variant="primary", elem_id="run")
@@ -213,14 +213,14 @@ def _restore_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> dict[str, An
             label="On the command line", language="shell", interactive=False, elem_id="command"
         )
     ui["last"] = gr.State(None)
-    _restore_events(gr, state, ask, ui)
+    _restore_events(gr, desk, ask, ui)
     return ui
 
 
-def _drawer(gr: Any, state: PageState, model: str, task: str) -> tuple[list[Any], Any]:
+def _drawer(gr: Any, desk: Desk, model: str, task: str) -> tuple[list[Any], Any]:
     """Boxes for every setting of any method, filled with those of PASEO; and which box holds which."""
     pool: list[Any] = []
-    filled = state.drawer(model, task, "paseo")
+    filled = desk.drawer(model, task, "paseo")
     names: list[str | None] = []
     kinds = {"text": gr.Textbox, "choice": gr.Dropdown, "switch": gr.Checkbox}
     for kind in BOXES:
@@ -247,11 +247,11 @@ def _box(entry: Any) -> dict[str, Any]:
     return options | ({"choices": list(setting.choices)} if box_of(setting) == "choice" else {})
 
 
-def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str, Any]) -> None:
+def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]) -> None:
     quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
     def refill(model: str, task: str, method: str) -> list[Any]:
-        filled = state.drawer(model, task, method)
+        filled = desk.drawer(model, task, method)
         updates, names = [], []
         for kind in BOXES:
             for i in range(boxes()[kind]):
@@ -261,7 +261,7 @@ def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str
         return [names, *updates]
 
     def methods_of(model: str, task: str, method: str) -> Any:
-        choices = state.method_choices(model, task)
+        choices = desk.method_choices(model, task)
         return gr.update(choices=choices, value=method if method in [c[1] for c in choices] else "paseo")
 
     drawer = [ui["names"], *ui["pool"]]
@@ -274,7 +274,7 @@ def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str
     outputs = [ui[k] for k in OUTPUTS]
 
     def begin(request: Any) -> tuple[Any, Any, str, Any]:
-        state.begin(request.session_hash or "")
+        desk.begin(request.session_hash or "")
         return (
             gr.update(interactive=False),
             gr.update(interactive=True),
@@ -283,9 +283,9 @@ def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str
         )
 
     def work(*values: Any, request: Any) -> Iterator[list[Any]]:
-        form = filled_in(state, ask, values[: len(ASKED)], values[len(ASKED) :])
+        form = filled_in(desk, ask, values[: len(ASKED)], values[len(ASKED) :])
         for news in (
-            state.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form])
+            desk.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form])
         ):
             yield [_updates(gr, news).get(k, gr.skip()) for k in OUTPUTS]
 
@@ -307,7 +307,7 @@ def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str
         [ui["run"], ui["cancel"]],
         **quick,
     )
-    ui["cancel"].click(typed(gr, partial(cancel, state)), None, ui["status"], **quick)
+    ui["cancel"].click(typed(gr, partial(cancel, desk)), None, ui["status"], **quick)
     ui["shown"].input(_shown, [ui["shown"], ui["last"]], [ui["slider"], ui["png"]], **quick)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.apps.ui.form import MAX_MEGABYTES, MAX_PIXELS
-from paseo.apps.ui.handlers import PageState
+from paseo.apps.ui.handlers import Desk
 from paseo.errors import BadInput
 
 QUIET = {
@@ -68,10 +68,10 @@ def running(
         from paseo.apps.ui.page import build
 
         Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # for what gradio decodes itself: the layers of the mask
-        state = PageState(Path(folder) / "files", models)
+        desk = Desk(Path(folder) / "files", models)
         for name in models:
-            state.model(name)  # what is missing is said now
-        page: Any = build(state)
+            desk.model(name)  # what is missing is said now
+        page: Any = build(desk)
         page.queue(default_concurrency_limit=1, max_size=16)
         _, local, public = page.launch(
             server_name=host,
@@ -93,7 +93,7 @@ def running(
         try:
             yield public or local
         finally:
-            for event in state.running.values():
+            for event in desk.running.values():
                 event.set()
             page.close(verbose=False)
 

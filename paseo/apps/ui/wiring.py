@@ -7,7 +7,7 @@ from typing import Any
 
 from paseo.apps.ui import look
 from paseo.apps.ui.form import Form, painted
-from paseo.apps.ui.handlers import PageState
+from paseo.apps.ui.handlers import Desk
 from paseo.errors import BadInput, PaseoError
 
 ASKED = (
@@ -62,22 +62,22 @@ def uploads_only(component: Any) -> None:
     component.async_move_resource_to_block_cache = local
 
 
-def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
+def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
     values = dict(zip(ASKED, asked, strict=True))
     method, draws, names, *pool = rest
     try:
         hole = painted(values.pop("editor"))
-        settings = state.assignments(values["model"], values["task"], method, names, pool)
+        settings = desk.assignments(values["model"], values["task"], method, names, pool)
         numbers = {"seed": int(values.pop("seed") or 0), "sigma": float(values.pop("sigma") or 0.0)}
         return Form(**values, **numbers, method=method, draws=int(draws), hole=hole, settings=settings)
     except PaseoError as error:
         return error
 
 
-def cancel(state: PageState, request: Any) -> str:
-    state.cancel(request.session_hash or "")
+def cancel(desk: Desk, request: Any) -> str:
+    desk.cancel(request.session_hash or "")
     return look.note("Cancelling after the current step …")
 
 
-def leave(state: PageState, request: Any) -> None:
-    state.leave(request.session_hash or "")
+def leave(desk: Desk, request: Any) -> None:
+    desk.leave(request.session_hash or "")

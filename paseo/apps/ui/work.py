@@ -43,7 +43,7 @@ class Progress:
     preview: Image.Image | None = None
 
     @property
-    def fraction(self) -> float:
+    def share(self) -> float:
         return self.step / self.steps if self.steps else 0.0
 
 

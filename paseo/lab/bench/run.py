@@ -99,7 +99,7 @@ def run(
     job = Job(config, store, pictures, engine, advance, ray_options)
     first, again = _repeated(open_units)
     for part in (first, again):
-        job.compute(job.reuse_finished(part, cells))
+        job.compute(job.adopt(part, cells))
     return Outcome(count, skipped, job.done, job.failed, time.perf_counter() - start)
 
 
@@ -136,7 +136,7 @@ class Job:
             )
         self.advance(len(unit))
 
-    def reuse_finished(self, part: Sequence[list[Cell]], cells: Sequence[Cell]) -> list[list[Cell]]:
+    def adopt(self, part: Sequence[list[Cell]], cells: Sequence[Cell]) -> list[list[Cell]]:
         """Copy units whose settings were computed under another label; the rest has to be computed."""
         twins: dict[str, list[Cell]] = {}
         for cell in cells:
