@@ -43,7 +43,7 @@ def _escaped(name: str) -> str:
 
 
 def measurement_seed(picture: Picture, seed: int) -> int:
-    """Seeded by the image itself: other files and their order do not matter."""
+    """Seeded by the image itself, so that it does not matter in which company or order a file is measured."""
     return int.from_bytes(hashlib.sha256(f"{seed} {picture.sha256}".encode()).digest()[:8], "big") >> 1
 
 

@@ -1,4 +1,4 @@
-"""What the verbs need to know of Stable Diffusion models: options that were given, whose settings apply."""
+"""What the verbs need to know of Stable Diffusion models: which options were given, and whose settings apply."""
 
 from __future__ import annotations
 

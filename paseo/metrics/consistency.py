@@ -1,5 +1,4 @@
-"""Consistency with the measurement: RMS of A(x̂) − A(x), the reconstruction degraded again against the
-measurement without noise.
+"""Consistency with the measurement:  RMS of A(x̂) − A(x),  between the re-degraded reconstruction and the noiseless measurement.
 
 In [-1,1] units, so that it can be set beside the noise level there (2σ_y). A reconstruction can invent what A
 does not see and still have 0; it is bounded below by what the autoencoder cannot represent.

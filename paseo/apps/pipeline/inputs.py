@@ -90,7 +90,7 @@ def is_centre_box(mask: Mask, params: dict[str, Any]) -> bool:
 
 
 def paste_known(images: Tensor, y: Tensor, mask: Mask, feather: int = 4) -> Tensor:
-    """Measured pixels as they were, restored ones in the hole, with a ramp of `feather` pixels around it."""
+    """Measured pixels as they were, restored ones in the hole, with a ramp of `feather` pixels outside of it."""
     hole = 1 - mask.observed.to(images)
     ramp = hole.clone()
     for step in range(1, feather + 1):

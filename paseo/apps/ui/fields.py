@@ -1,33 +1,47 @@
-"""A sampler's settings as boxes of a form: a line of text, a choice or a switch, by their declaration."""
+"""A sampler's settings as boxes of a form: a line of text, a choice or a switch, as their declarations say."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from paseo.samplers import METHODS
 from paseo.setting import Setting, settings_of
 
-Box = Literal["text", "choice", "switch"]
-BOXES: tuple[Box, ...] = ("text", "choice", "switch")
+Kind = Literal["text", "choice", "switch"]
+KINDS: tuple[Kind, ...] = ("text", "choice", "switch")
 
 
-def box_of(setting: Setting) -> Box:
-    """The kind of box that a setting is shown in."""
-    if setting.kind == "switch":
-        return "switch"
-    return "choice" if setting.kind == "word" else "text"
+@dataclass(frozen=True)
+class Field:
+    """A box."""
 
-
-def hint(setting: Setting) -> str:
-    """What stands below a box: the words, and the range where one may type anything."""
-    return f"{setting.words}: {setting.allowed}" if box_of(setting) == "text" else setting.words
+    name: str
+    label: str  # relaxation  ρ
+    note: str  # what stands below it
+    kind: Kind
+    choices: tuple[str, ...] = ()
 
 
 @cache
-def most(box: Box) -> int:
+def fields_of(cls: type[Any]) -> tuple[Field, ...]:
+    """The settings of a sampler class in the order it declares them."""
+    return tuple(_field(s) for s in settings_of(cls))
+
+
+def _field(s: Setting) -> Field:
+    if s.kind == "switch":
+        return Field(s.name, s.label, s.words, "switch")
+    if s.kind == "word":
+        return Field(s.name, s.label, s.words, "choice", s.choices)
+    return Field(s.name, s.label, f"{s.words}: {s.allowed}", "text")
+
+
+@cache
+def most(kind: Kind) -> int:
     """How many settings of a kind any method has: as many boxes a page must hold ready."""
-    return max(sum(box_of(s) == box for s in settings_of(m.cls)) for m in METHODS.values())
+    return max(sum(f.kind == kind for f in fields_of(m.cls)) for m in METHODS.values())
 
 
 def shown(value: Any) -> str:

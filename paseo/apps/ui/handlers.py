@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from paseo.apps.cli.restore import chosen_settings
-from paseo.apps.ui.fields import BOXES, Box, box_of, most, shown
+from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.apps.ui.form import Form, prepare
 from paseo.apps.ui.results import Result, collect
 from paseo.apps.ui.work import Progress, run
@@ -24,7 +24,6 @@ from paseo.degrade import tasks
 from paseo.errors import BadInput, Cancelled, PaseoError
 from paseo.models import Model, load_model
 from paseo.samplers import METHODS, within
-from paseo.setting import Setting, settings_of
 from paseo.settings.presets import presets
 from paseo.street import Padded, bound, observed_cells
 
@@ -87,13 +86,13 @@ class Desk:
 
     # ---- the advanced drawer: boxes of three kinds, as many as the method with most of them needs
 
-    def drawer(self, model: str, task: str, method: str) -> dict[Box, list[tuple[Setting, Any]]]:
+    def drawer(self, model: str, task: str, method: str) -> dict[Kind, list[tuple[Field, Any]]]:
         """Settings of the method as tuned for model and task, by kind of box."""
         sampler = chosen_settings(model, task, method).sampler
-        pairs = [(s, getattr(sampler, s.name)) for s in settings_of(type(sampler))]
+        pairs = [(f, getattr(sampler, f.name)) for f in fields_of(type(sampler))]
         return {
-            box: [(s, v if box == "switch" else shown(v)) for s, v in pairs if box_of(s) == box]
-            for box in BOXES
+            kind: [(f, v if kind == "switch" else shown(v)) for f, v in pairs if f.kind == kind]
+            for kind in KINDS
         }
 
     def assignments(
@@ -101,7 +100,7 @@ class Desk:
     ) -> tuple[str, ...]:
         """What was changed in the drawer, as `--set` takes it. `names` says which box held which setting."""
         sampler = chosen_settings(model, task, method).sampler
-        own = {s.name for s in settings_of(type(sampler))}
+        own = {f.name for f in fields_of(type(sampler))}
         given = {
             name: shown(value).strip()
             for name, value in zip(names, values, strict=True)
@@ -188,6 +187,6 @@ def _presets_of(model: str, task: str) -> list[str]:
         return []
 
 
-def boxes() -> dict[Box, int]:
+def boxes() -> dict[Kind, int]:
     """How many boxes of each kind the drawer holds ready."""
-    return {box: most(box) for box in BOXES}
+    return {kind: most(kind) for kind in KINDS}

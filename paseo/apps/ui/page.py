@@ -8,7 +8,7 @@ from typing import Any
 
 from paseo.apps.ui import look
 from paseo.apps.ui.compare import compare_tab
-from paseo.apps.ui.fields import BOXES, box_of, hint
+from paseo.apps.ui.fields import KINDS
 from paseo.apps.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
 from paseo.apps.ui.handlers import Desk, boxes
 from paseo.apps.ui.results import Result, enlarged
@@ -223,7 +223,7 @@ def _drawer(gr: Any, desk: Desk, model: str, task: str) -> tuple[list[Any], Any]
     filled = desk.drawer(model, task, "paseo")
     names: list[str | None] = []
     kinds = {"text": gr.Textbox, "choice": gr.Dropdown, "switch": gr.Checkbox}
-    for kind in BOXES:
+    for kind in KINDS:
         with gr.Row():
             for i in range(boxes()[kind]):
                 entry = filled[kind][i] if i < len(filled[kind]) else None
@@ -237,14 +237,14 @@ def _box(entry: Any) -> dict[str, Any]:
     """How a box shows a setting, or hides."""
     if entry is None:
         return {"visible": False}
-    setting, value = entry
+    field, value = entry
     options: dict[str, Any] = {
-        "label": setting.label,
-        "info": hint(setting),
+        "label": field.label,
+        "info": field.note or None,
         "value": value,
         "visible": True,
     }
-    return options | ({"choices": list(setting.choices)} if box_of(setting) == "choice" else {})
+    return options | ({"choices": list(field.choices)} if field.kind == "choice" else {})
 
 
 def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
     def refill(model: str, task: str, method: str) -> list[Any]:
         filled = desk.drawer(model, task, method)
         updates, names = [], []
-        for kind in BOXES:
+        for kind in KINDS:
             for i in range(boxes()[kind]):
                 entry = filled[kind][i] if i < len(filled[kind]) else None
                 updates.append(gr.update(**_box(entry)))

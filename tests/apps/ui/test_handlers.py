@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from paseo.apps.ui import handlers
-from paseo.apps.ui.fields import BOXES, box_of, hint, most
+from paseo.apps.ui.fields import KINDS, fields_of, most
 from paseo.apps.ui.form import (
     MAX_PIXELS,
     OWN,
@@ -34,7 +34,6 @@ from paseo.apps.ui.wiring import uploads_only
 from paseo.apps.ui.work import Progress
 from paseo.errors import BadInput, Cancelled
 from paseo.samplers import METHODS, PASEO
-from paseo.setting import settings_of
 
 SAMPLE = Path(__file__).parents[3] / "paseo" / "models" / "faces-128" / "samples" / "2000001.jpg"
 QUICK = ("steps=4",)
@@ -47,22 +46,23 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda m: m.name)
 def test_the_drawer_has_every_setting_once(method: object) -> None:
-    shown = settings_of(method.cls)  # type: ignore[attr-defined]
+    shown = fields_of(method.cls)  # type: ignore[attr-defined]
     assert [f.name for f in shown] == [f.name for f in fields(method.cls)]  # type: ignore[attr-defined]
-    assert all(sum(box_of(s) == box for s in shown) <= most(box) for box in BOXES)
+    assert all(sum(f.kind == kind for f in shown) <= most(kind) for kind in KINDS)
 
 
 def test_a_box_says_symbol_words_and_range() -> None:
-    settings = {s.name: s for s in settings_of(PASEO)}
-    assert settings["relaxation"].label == "relaxation  ρ"
-    assert hint(settings["relaxation"]) == "fraction of each correction taken: a number in (0, 1]"
-    assert [box_of(settings[name]) for name in ("steps", "anchor", "perturb_prior")] == list(BOXES)
+    boxes = {f.name: f for f in fields_of(PASEO)}
+    assert boxes["relaxation"].label == "relaxation  ρ"
+    assert boxes["relaxation"].note == "fraction of each correction taken: a number in (0, 1]"
+    assert [boxes[name].kind for name in ("steps", "anchor", "perturb_prior")] == list(KINDS)
+    assert boxes["anchor"].choices == ("arc", "fresh", "denoiser", "linear", "noisy")
 
 
 def test_only_what_was_changed_is_set(desk: Desk) -> None:
     filled = desk.drawer("faces-128", "sr4", "paseo")
-    names = [f.name for kind in BOXES for f, _ in filled[kind]]
-    values = [v for kind in BOXES for _, v in filled[kind]]
+    names = [f.name for kind in KINDS for f, _ in filled[kind]]
+    values = [v for kind in KINDS for _, v in filled[kind]]
     assert desk.assignments("faces-128", "sr4", "paseo", names, values) == ()
     values[names.index("steps")] = "7"
     assert desk.assignments("faces-128", "sr4", "paseo", names, values) == ("steps=7",)
