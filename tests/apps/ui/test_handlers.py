@@ -113,7 +113,7 @@ def test_cancel_reaches_a_run_that_waits_and_one_that_works(desk: Desk) -> None:
         (Form(str(SAMPLE), draws=99), "99 draws"),
         (Form(str(SAMPLE), seed=-1), "seed -1"),
         (Form(str(SAMPLE), sigma=3.0), "noise 3"),
-        (Form(str(SAMPLE), settings=("steps=2",)), "at least 3 time points"),
+        (Form(str(SAMPLE), settings=("steps=2",)), "a whole number in [3, 10000]"),
         (Form(str(SAMPLE), model="elsewhere"), "does not offer the model"),
     ],
 )
