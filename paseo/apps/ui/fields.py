@@ -1,4 +1,4 @@
-"""A sampler's settings as boxes of a form: a line of text, a choice or a switch, as their declarations say."""
+"""A sampler's settings as boxes of a form: a line of text, a choice or a switch, as declared."""
 
 from __future__ import annotations
 
