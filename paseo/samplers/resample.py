@@ -51,7 +51,7 @@ class ReSample:
     )
     loss: Literal["square", "norm"] = setting("square", "", "½‖r‖² or ‖r‖ of that gradient")
     differentiate: bool = setting(True, "", "that gradient passes through the denoiser")
-    every: int = setting(15, "f", "steps between two optimisations", "[1, 10000]", tune="5,10,15,25")
+    every: int = setting(15, "f", "steps between two optimisations", "[1, 1e9]", tune="5,10,15,25")
     max_iterations: int = setting(200, "", "iterations of an optimisation", "[0, 100000]")
     lr_pixel: float = setting(1e-2, "", "learning rate in pixels", "[0, 1000]")
     lr_latent: float = setting(5e-3, "", "learning rate in the latent", "[0, 1000]", tune="0.001:0.1:log")
