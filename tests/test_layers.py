@@ -26,6 +26,8 @@ NOUNS = {
     "metrics",
     "units",
     "seeds",
+    "lazy",
+    "setting",
 }
 FILES = {"files", "images", "sheet", "record", "version"}
 LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street"}
@@ -34,6 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "noise": set(),
+    "lazy": set(),  # names that are imported when they are used
+    "setting": {"errors"},  # one declaration per setting
     "linalg": set(),
     "units": set(),  # [0,1] outside, [-1,1] inside
     "seeds": {"errors"},  # whatever is derived from a seed
@@ -46,13 +50,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors", "seeds", "units"},
     "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "linalg", "noise", "version"},
+    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version"},
     "priors": {"base", "errors", "files", "schedule"},
-    "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
+    "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
     "problem": {"base", "units"},  # the only place that lifts, pads, encodes and finds observed cells
     "models": (NOUNS - {"metrics", "samplers"}),
     "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
-    "settings": {"samplers", "schedule", "degrade", "errors", "hub"},
+    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "hub"},
     # the only one that chooses
     "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
     "street": {"base", "noise", "seeds", "units", "degrade", "errors", "images", "problem", "settings"},
@@ -60,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines
     "apps": LIBRARY | {"train", "lab", "testing"},
-    "__init__": LIBRARY | {"apps"},  # the public names, loaded when used
+    "__init__": LIBRARY | {"apps", "lazy"},  # the public names, loaded when used
     "__main__": {"apps"},
 }
 LAZY = {("models", "hub")}  # inside the function that needs it: a name may turn out to be a diffusers model
