@@ -3,8 +3,8 @@ to the noise level and finds the observed cells.
 
     y in [0,1] ─ to_signed ─ lift ─ pad ─ encode ─▶ y_z          σ = 2σ_y, on the same scale as y
 
-Sizes that the latent grid cannot hold are mirrored up to the next multiple before the encoder and cropped after
-the decoder, so every method works at every size.
+Sizes that the latent grid cannot hold are mirrored up to the next multiple before the encoder and cropped
+after the decoder, so every method works at every size.
 """
 
 from __future__ import annotations

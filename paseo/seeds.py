@@ -1,4 +1,4 @@
-"""Where seeds come from. A seed is an integer from 0 to 2⁶³ − 1; whatever is derived from one is derived here.
+"""Where seeds come from: integers from 0 to 2⁶³ − 1, and all that is derived from one.
 
 one integer for a batch       every image uses it, in `restore` and in `measure` alike: an image alone and the
                               same image among others are measured and restored the same way

@@ -3,8 +3,8 @@
 public   images in [0,1], σ_y for such images     files, PIL, `restore`, records, tables
 inside   images in [-1,1], noise on that scale    codecs, degradations, `Problem`, samplers
 
-A measurement changes scale once, in `problem.pose`, and its noise level with it: σ = 2σ_y. Nothing behind that
-door multiplies by 2.
+A measurement changes scale once, in `problem.pose`, and its noise level with it: σ = 2σ_y. Nothing behind
+that door multiplies by 2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same wish through every door gives the same recipe: command line, page, pipeline, bench, tune, reproduce."""
+"""The same wish gives the same recipe at every door: command line, page, pipeline, bench, tune, reproduce."""
 
 from __future__ import annotations
 

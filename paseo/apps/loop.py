@@ -46,8 +46,8 @@ def run_jobs(
     verb: str,
     done: Callable[[Job], bool] = lambda job: False,
 ) -> Outcome:
-    """`work(job, bar)` for every job that is not `done`, in order. A job that fails is reported on stderr and the
-    rest go on.
+    """`work(job, bar)` for every job that is not `done`, in order. A job that fails is reported on stderr
+    and the rest go on.
     """
     outcome, claimed = Outcome(), dict[Path, Path]()
     sources = {job.source.resolve() for job in jobs}

@@ -65,8 +65,8 @@ def measured(picture: Picture, degradation: Degradation, sigma_y: float, noise_s
 
 
 def paste_known(images: Tensor, y: Tensor, degradation: Degradation, feather: int) -> Tensor:
-    """The measured pixels where they were seen and the restored ones in the hole, blended over `feather` pixels
-    around it.
+    """The measured pixels where they were seen and the restored ones in the hole, blended over `feather`
+    pixels around it.
     """
     if not isinstance(degradation, HidesPixels):
         raise BadInput("Known pixels can only be kept in inpainting: this task hides no pixels.")
@@ -79,8 +79,8 @@ def paste_known(images: Tensor, y: Tensor, degradation: Degradation, feather: in
 
 
 def complete(job: Job, record: Callable[[], Mapping[str, Any]]) -> bool:
-    """Whether this very run of this very file lies there already: the record, which is written last, is of the
-    same run, and all its outputs are there.
+    """Whether this very run of this very file lies there already: the record, which is written last, is of
+    the same run, and all its outputs are there.
     """
     if not job.sidecar.is_file():
         return False

@@ -1,10 +1,10 @@
 """The identity of a diffusers model: one SHA-256 per component, of everything in it that a result depends on.
 
-Configurations and tokenizers enter with their whole text. Weights enter with their SHA-256, which the hub's cache
-has as the name of the file (nothing is read); elsewhere it is computed, for files up to 256 MiB from every byte.
-Larger files enter with their size, their table of contents and 256 blocks of 64 KiB spread over the whole length:
-two trainings differ in nearly every weight, so nearly every block would tell them apart, and a model of 16 GB is
-known in a tenth of a second instead of half a minute.
+Configurations and tokenizers enter with their whole text. Weights enter with their SHA-256, which the hub's
+cache has as the name of the file (nothing is read); elsewhere it is computed, for files up to 256 MiB from
+every byte. Larger files enter with their size, their table of contents and 256 blocks of 64 KiB spread over
+the whole length: two trainings differ in nearly every weight, so nearly every block would tell them apart,
+and a model of 16 GB is known in a tenth of a second instead of half a minute.
 """
 
 from __future__ import annotations

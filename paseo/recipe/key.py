@@ -1,7 +1,8 @@
 """The key of a run: SHA-256 over the canonical JSON of everything that its result depends on.
 
-It is taken from a record (`paseo.record`), so runs of any age can be compared: replay, `--skip-existing` and the
-cells of a benchmark ask whether two runs are the same run. The model is in it as a whole, with every component.
+It is taken from a record (`paseo.record`), so runs of any age can be compared: replay, `--skip-existing`
+and the cells of a benchmark ask whether two runs are the same run. The model is in it as a whole, with
+every component.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class OperatorSource:
     model   the one stored with the model for the task
     given   a folder or hub id, or an object that was passed
     cells   the identity on the seen latent cells: a mask that no operator was trained for
-    mask    open until the mask is seen (`settle`): `given` or `model` if it stands for that mask, else `cells`
+    mask    open until the mask is seen (`settle`): `given` or `model` if it stands for it, else `cells`
     """
 
     kind: Source = "model"

@@ -2,10 +2,10 @@
 
 model      "auto" is the default model (`models.DEFAULT`)
 task       as given; else the operator's own; else inpaint where there is a mask
-operator   as given; else the model's for the task. With a mask, a learned operator is used only if it stands for
-           that very mask (the centre box it was trained on); otherwise the identity on the seen cells
-sampler    as given; else the kept settings of model, task and method. A task without any borrows those of sr4;
-           a method without any takes its defaults. Then `settings`, `steps` and `budget`, in this order
+operator   as given; else the model's for the task. With a mask, a learned operator is used only if it
+           stands for that very mask (the centre box it was trained on); otherwise the identity on the seen cells
+sampler    as given; else the kept settings of model, task and method. A task without any borrows those of
+           sr4; a method without any takes its defaults. Then `settings`, `steps` and `budget`, in this order
 prompt     as given; else that of the kept settings; rows of faces that were not asked for by name give none
 guidance   as given; else that of the kept settings
 σ_y        as given; else the task's own
@@ -157,8 +157,8 @@ def _check_trained_for(learned: OperatorConfig | None, task: str) -> None:
         return
     if task in known:
         raise BadInput(
-            f"This operator was trained for {learned.degradation!r}, not for {task!r}. Load the operator of the "
-            "task."
+            f"This operator was trained for {learned.degradation!r}, not for {task!r}. "
+            "Load the operator of the task."
         )
 
 
@@ -198,8 +198,8 @@ def _changed(sampler: Any, settings: Sequence[str] | Mapping[str, Any]) -> Any:
     names = {f.name for f in fields(sampler)} if is_dataclass(sampler) else set()
     if unknown := sorted(settings.keys() - names):
         raise BadInput(
-            f"{type(sampler).__name__} does not take these settings: it has no {' and '.join(unknown)}. It has: "
-            f"{', '.join(sorted(names))}."
+            f"{type(sampler).__name__} does not take these settings: it has no {' and '.join(unknown)}. "
+            f"It has: {', '.join(sorted(names))}."
         )
     return replace(sampler, **settings)
 

@@ -162,7 +162,7 @@ _DAGGER: dict[
     },
 }
 
-# Family → rows of the paper. Photographs of anything are COCO's case; families without COCO rows borrow the nearest.
+# Family → rows of the paper: COCO's, for photographs of anything, or the nearest where there are none.
 ROWS = {"sd": "ffhq/rv51", "sdxl": "ffhq/rv51", "sd3": "coco/sd35"}
 
 

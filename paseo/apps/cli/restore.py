@@ -38,7 +38,7 @@ def restore(
         typer.Option(
             "--model",
             "-m",
-            help="The prior: an embedded model (see `paseo models`), a folder, or a hub id; auto is the default one.",
+            help="The prior: an embedded model (see `paseo models`), a folder, or a hub id; or auto.",
         ),
     ] = "auto",
     operator: Annotated[

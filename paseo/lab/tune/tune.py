@@ -89,7 +89,7 @@ class Tuning:
 
     @cached_property
     def chosen(self) -> Setup:
-        """The set-up with the method's own settings, prompt and guidance; a new label starts from the method's."""
+        """With the method's own settings, prompt and guidance; a new label starts from the method's."""
         known = replace(self.setup, method=self.method, label=self.preset_name, settings=dict(self.fixed))
         try:
             _ = known.recipe
