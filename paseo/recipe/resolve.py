@@ -3,7 +3,7 @@
 model      "auto" is the default model (`models.DEFAULT`)
 task       as given; else the operator's own; else inpaint where there is a mask
 operator   as given; else the model's for the task. With a mask, a learned operator is used only if it
-           stands for that very mask (the centre box it was trained on); otherwise the identity on the seen cells
+           stands for that very mask (the centre box it was trained on); else the identity on the seen cells
 sampler    as given; else the kept settings of model, task and method. A task without any borrows those of
            sr4; a method without any takes its defaults. Then `settings`, `steps` and `budget`, in this order
 prompt     as given; else that of the kept settings; rows of faces that were not asked for by name give none

@@ -381,7 +381,7 @@ class PaseoPipeline(DiffusionPipeline):
         callback: Callback | None,
         watched: Sequence[str],
     ) -> tuple[Tensor, Tensor, bool]:
-        """Images, latents, and whether somebody stopped the run; then the images are the last clean estimate."""
+        """Images, latents, and whether somebody stopped the run: then these are the last clean estimate."""
         degradation, sampler = self._degradation(wanted), wanted.sampler
         steps = vars(sampler).get("steps", 2)  # a sampler of the user's own may walk otherwise
         with self.progress_bar(total=max(steps - 2, 0)) as bar:
