@@ -27,9 +27,10 @@ from torch import Tensor
 
 from paseo.base import Problem
 from paseo.errors import BadInput
+from paseo.lab.paper import Figures
 from paseo.lab.reproduce.calibration import BANDS, Evidence, evidence
 from paseo.lab.reproduce.conditions import conditions
-from paseo.lab.reproduce.lincheck_paper import PAPER, SOLVES, Budget, findings
+from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, findings, printed
 from paseo.lab.reproduce.yardstick import exact_draws, sampler_power
 from paseo.noise import Noise
 from paseo.operators.exact import LatentBlur, LatentMask
@@ -99,8 +100,9 @@ class Row:
     def band(self, name: str = "finest") -> float:
         return self.evidence.band(name)[0]
 
-    def paper(self) -> dict[str, float]:
-        return PAPER.get((self.operator, self.anchor, self.budget), {}) if self.truth == "sampler" else {}
+    def paper(self, block: str = "sweep") -> Figures:
+        """The published figures: a blur's from the sweep (64 images), or from the comparison (100 images)."""
+        return printed(self.operator, self.anchor, self.budget, block) if self.truth == "sampler" else {}
 
     def to_json(self) -> dict[str, Any]:
         spread, spread_se = self.evidence.spread()
@@ -119,7 +121,8 @@ class Row:
                 "bands": {name: _finite(e) for name, (_, e) in bands.items()},
             },
             "rank_histogram": self.evidence.histogram().tolist(),
-            "paper": self.paper(),
+            "paper": dict(self.paper()),
+            "paper_comparison": dict(self.paper("compare")) if self.operator == "blur" else {},
         }
 
 
@@ -158,6 +161,8 @@ class LinCheck:
             for truth in TRUTHS:
                 lines += ["", f"{operator}, truths from the {truth}", head]
                 lines += [_line(row) for row in self.pick(operator, truth)]
+                compared = [row for row in self.pick(operator, truth) if row.to_json()["paper_comparison"]]
+                lines += [_line(row, "compare") for row in compared]
         return "\n".join(
             [*lines, "", "What carries over from the paper", *(f.line() for f in findings(self.found))]
         )
@@ -244,18 +249,20 @@ def unobserved(sampler: PASEO, prior: GaussianPrior, seed: int) -> Tensor:
     )
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, block: str = "sweep") -> str:
+    """With the paper's figures of one block; the comparison's rows are marked."""
     spread, error = row.evidence.spread()
-    paper = row.paper()
+    paper = row.paper(block)
     published = {
         name: f"{paper[name]:.{digits}f}" if name in paper else ""
         for name, digits in (("spread", 3), ("tv", 3), ("finest", 2))
     }
     cells = "".join(f"{row.band(name):8.2f}" for name in BANDS)
+    mark = "   100 images" if block == "compare" else ""
     return (
         f"{row.anchor:<10}{row.budget:>6}{spread:8.3f} "
         f"±{error:5.3f}{published['spread']:>7}{row.evidence.tv():7.3f}{published['tv']:>7}"
-        f"{cells}{published['finest']:>8}"
+        f"{cells}{published['finest']:>8}{mark}"
     )
 
 

@@ -25,7 +25,7 @@ from paseo.images import to_signed, to_unit
 from paseo.lab.bench.pictures import load_pictures
 from paseo.lab.reproduce.calibration import Evidence, evidence
 from paseo.lab.reproduce.findings import Finding, verdict
-from paseo.lab.reproduce.lincheck_paper import PAPER, SOLVES, Budget
+from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, printed, quoted
 from paseo.lab.reproduce.lineplots import line_figure
 from paseo.lab.reproduce.variants import columns
 from paseo.metrics import lpips
@@ -40,20 +40,6 @@ from paseo.schedule import grid
 Truth = Literal["prior", "real"]
 Key = tuple[str, str, str, str]  # operator, rule, C, truth
 ANCHORS = ("fresh", "arc", "denoiser")
-PAPER_LPIPS: dict[tuple[str, str, str], float] = {  # truths from the prior
-    ("mask", "ding", "1"): 0.038,
-    ("mask", "fresh", "1"): 0.038,
-    ("mask", "arc", "1"): 0.037,
-    ("mask", "denoiser", "1"): 0.037,
-    **{
-        ("blur", "arc", c): v
-        for c, v in zip(map(str, SOLVES), (0.085, 0.074, 0.068, 0.069, 0.110, 0.469, 0.799), strict=True)
-    },
-    **{
-        ("blur", "fresh", c): v
-        for c, v in zip(map(str, SOLVES), (0.099, 0.079, 0.070, 0.063, 0.061, 0.085, 0.751), strict=True)
-    },
-}
 HEADER = (
     "operator",
     "rule",
@@ -105,12 +91,9 @@ class Row:
     def line(self) -> list[Any]:
         operator, rule, c, truth = self.key
         spread, error = self.evidence.spread()
-        paper = PAPER.get((operator, rule, _budget(c)), {}) if truth == "prior" else {}
-        published = [
-            paper.get("spread"),
-            paper.get("finest"),
-            PAPER_LPIPS.get((operator, rule, c)) if truth == "prior" else None,
-        ]
+        paper = printed(operator, rule, _budget(c))
+        columns = ("spread", "finest", "lpips") if truth == "prior" else ("real_spread", "none", "real_lpips")
+        published = [paper.get(column) for column in columns]
         return [
             *self.key,
             spread,
@@ -264,7 +247,7 @@ def findings(found: tuple[Row, ...]) -> list[Finding]:
     return [
         Finding(
             "With a mask every rule is within 3 % of calibrated.",
-            "spread 1.023 to 1.029",
+            f"spread {quoted('mask', 'spread', (1,))}",
             spreads,
             max(off) <= 0.03,
         ),
@@ -282,7 +265,7 @@ def findings(found: tuple[Row, ...]) -> list[Finding]:
         ),
         Finding(
             "The exact solve puts too much energy into the finest band.",
-            "14.5 to 18.7 times",
+            f"{quoted('compare', 'finest', ('exact',), digits=1)} times",
             ", ".join(f"{e:.1f}" for e in energy),
             min(energy) > 1.5,
         ),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paseo.files import atomic
-from paseo.lab.reproduce.lincheck_paper import PAPER, SOLVES, Budget
+from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, printed
 
 if TYPE_CHECKING:
     from paseo.lab.reproduce.lincheck import Row
@@ -99,11 +99,8 @@ def _curve(axis: Any, points: list[tuple[float, float]], anchor: str) -> None:
 
 
 def _published(axis: Any, name: str, anchor: str) -> None:
-    known = [
-        (i, PAPER["blur", anchor, c][name])
-        for i, c in enumerate(SOLVES)
-        if name in PAPER.get(("blur", anchor, c), {})
-    ]
+    rows = [(i, printed("blur", anchor, c)) for i, c in enumerate(SOLVES)]
+    known = [(i, row[name]) for i, row in rows if name in row]
     style = "--" if len(known) == len(SOLVES) else ""  # points alone where the paper has no sweep
     axis.plot(
         [i for i, _ in known],

@@ -15,6 +15,7 @@ wanders (`standard_error`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.files import atomic
+from paseo.lab.paper import published
 from paseo.lab.reproduce.conditions import conditions
 from paseo.noise import Noise
 from paseo.operators.exact import LatentMatrix
@@ -38,25 +40,6 @@ from paseo.samplers.paseo import PASEO
 STATISTICS = ("mean_error", "cov_error", "coverage", "spread")
 Figures = dict[str, float]
 FRESH, FIXED = "fresh bridge noise", "fixed bridge noise"
-
-PAPER: dict[tuple[str, str], tuple[float, float, float, float]] = {  # (group, rule) → the published row
-    ("ideal", "exact solve"): (0.008, 0.045, 0.900, 1.000),
-    ("approximate", "CG C=1"): (0.438, 0.272, 0.842, 1.093),
-    ("approximate", "CG C=2"): (0.197, 0.107, 0.885, 1.027),
-    ("approximate", "CG C=4"): (0.051, 0.047, 0.899, 1.003),
-    ("approximate", "CG C=8"): (0.008, 0.045, 0.900, 1.000),
-    ("approximate", "CG C=16"): (0.007, 0.045, 0.900, 1.000),
-    ("approximate", "ρ=0.6"): (0.400, 0.147, 0.857, 1.060),
-    ("approximate", "ρ=0.3"): (0.702, 0.428, 0.781, 1.174),
-    (FRESH, "β=1"): (0.007, 0.046, 0.900, 1.000),
-    (FRESH, "β=0.5"): (0.008, 0.046, 0.900, 1.000),
-    (FRESH, "β=0.25"): (0.007, 0.045, 0.900, 1.000),
-    (FRESH, "β=0"): (0.008, 0.044, 0.900, 1.001),
-    (FIXED, "β=1"): (0.026, 0.142, 0.900, 0.999),
-    (FIXED, "β=0.5"): (0.968, 0.743, 0.894, 0.565),
-    (FIXED, "β=0.25"): (1.057, 0.927, 0.896, 0.386),
-    (FIXED, "β=0"): (1.117, 0.989, 0.892, 0.304),
-}
 
 
 @dataclass(frozen=True)
@@ -98,7 +81,6 @@ class Row:
     exact: bool  # the rule's law is the posterior itself
 
     def to_json(self) -> dict[str, Any]:
-        paper = PAPER.get((self.group, self.rule))
         return {
             "rule": self.rule if self.group not in (FRESH, FIXED) else f"{self.rule}, {self.group}",
             "group": self.group,
@@ -106,7 +88,7 @@ class Row:
             **self.measured,
             "theory": self.theory,
             "standard_error": self.standard_error,
-            "paper": dict(zip(STATISTICS, paper, strict=True)) if paper else {},
+            "paper": dict(published("tractable").get((self.group, self.rule), {})),
         }
 
     def worst(self) -> float | None:
@@ -136,10 +118,8 @@ class Tractable:
             if row.group != group:
                 group = row.group
                 lines.append(f"-- {group}")
-            paper = PAPER.get((row.group, row.rule), (float("nan"),) * 4)
-            cells = "".join(
-                f"{row.measured[s]:12.3f}{p:8.3f}" for s, p in zip(STATISTICS, paper, strict=True)
-            )
+            paper = published("tractable").get((row.group, row.rule), {})
+            cells = "".join(f"{row.measured[s]:12.3f}{paper.get(s, math.nan):8.3f}" for s in STATISTICS)
             worst = row.worst()
             lines.append(f"{row.rule:<12}{cells}   {'no closed form' if worst is None else f'{worst:.1f}'}")
         return "\n".join(lines)
