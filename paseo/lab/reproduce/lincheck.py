@@ -37,6 +37,7 @@ from paseo.operators.exact import LatentBlur, LatentMask
 from paseo.priors.gaussian import GaussianPrior
 from paseo.samplers.anchor import Anchor
 from paseo.samplers.paseo import PASEO
+from paseo.samplers.weight import Weight
 from paseo.schedule import SD3Flow, grid
 
 Truth = Literal["sampler", "prior"]
@@ -188,7 +189,17 @@ class Case:
 
     def problem(self) -> Problem:
         y = self.y.expand(len(self.seeds), *self.y.shape[1:])
-        return Problem(y=y, y_z=y, sigma_y=0.0, operator=self.operator)
+        seen = self.operator.mask[None, None] if isinstance(self.operator, LatentMask) else None
+        return Problem(y=y, y_z=y, sigma_y=0.0, operator=self.operator, observed=seen)
+
+    def rule(self, sampler: PASEO, anchor: Anchor, budget: Budget) -> PASEO:
+        """A mask weights the measurement by itself: the noise of hidden cells is no information, and one CG
+        iteration is then the exact solve.
+        """
+        if budget == "exact":
+            return replace(sampler, anchor=anchor, cg_budget=None)  # solves cell by cell, without weights
+        weight: Weight = "mask" if isinstance(self.operator, LatentMask) else "ones"
+        return replace(sampler, anchor=anchor, cg_budget=budget, weight=weight)
 
     def judge(self, draws: Tensor) -> Evidence:
         return evidence(draws, self.truth, self.region)
@@ -218,7 +229,7 @@ def _measure(o: Options) -> Iterator[tuple[Key, Evidence]]:
                 draws = exact_draws(powers[truth], case.operator, case.y, o.r, Noise(case.seeds))
                 yield (name, "posterior", "exact", truth), case.judge(draws)
                 for anchor, budget in product(ANCHORS, SOLVES):
-                    rule = replace(sampler, anchor=anchor, cg_budget=None if budget == "exact" else budget)
+                    rule = case.rule(sampler, anchor, budget)
                     yield (
                         (name, anchor, budget, truth),
                         case.judge(rule(prior, case.problem(), Noise(case.seeds))),

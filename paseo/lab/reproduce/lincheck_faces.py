@@ -4,7 +4,8 @@ SD3.5).
 As `lincheck`, with the learned prior instead of a Gaussian one. Truths are drawn from the prior by the
 sampler with nothing observed, so that a calibrated sampler sees them as one more draw; real faces, passed
 through the same last denoiser call, stand beside them. LPIPS is between decoded draws and decoded truth.
-Intervals are standard errors over images and channels.
+Intervals are standard errors over images. A mask is also the weight of the
+measurement, so that one iteration of CG is the exact solve.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from paseo.operators.exact import LatentBlur, LatentMask
 from paseo.record import conditions
 from paseo.samplers.ding import DING
 from paseo.samplers.paseo import PASEO
+from paseo.samplers.weight import Weight
 from paseo.schedule import grid
 
 Truth = Literal["prior", "real"]
@@ -186,16 +188,18 @@ def _measure(o: Options, model: Model) -> Iterator[tuple[Key, Evidence, float]]:
                 score = (
                     lpips(_decoded(model, drawn), decoded.expand(o.draws, *decoded.shape[1:])).mean().item()
                 )
-                yield (name, rule, c, truth), evidence(drawn, z, region), score
+                yield (name, rule, c, truth), evidence(drawn, z, region, independent_channels=False), score
 
 
 def rules(sampler: PASEO, operator: str, o: Options) -> Iterator[tuple[str, str, Any]]:
     """A mask is solved by one iteration; a blur is where the budget matters."""
     if operator == "mask":
         yield "ding", "1", DING(steps=o.steps, observation_noise=o.r, eta="square")
+    weight: Weight = "mask" if operator == "mask" else "ones"
     for anchor in ANCHORS:
         for c in SOLVES if operator == "blur" else (1,):
-            yield anchor, str(c), replace(sampler, anchor=anchor, cg_budget=None if c == "exact" else c)
+            budget = None if c == "exact" else c
+            yield anchor, str(c), replace(sampler, anchor=anchor, cg_budget=budget, weight=weight)
 
 
 def truths(o: Options, model: Model, sampler: PASEO) -> Iterator[tuple[Truth, int, Tensor]]:
