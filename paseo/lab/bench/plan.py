@@ -4,8 +4,8 @@ depends on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,17 +84,18 @@ def pictures_of(config: BenchConfig) -> list[Picture]:
     return load_pictures(path, d.part, d.first, d.count, d.size or model.size, d.rule)
 
 
-def setup_of(config: BenchConfig, task: str) -> Setup:
+def setup_of(config: BenchConfig, task: str, options: Mapping[str, Any] | None = None) -> Setup:
+    """`options` of the model replace the plan's: a cell knows its own prompt."""
     c = config
-    return Setup(
-        c.model, task, c.sigma_y, c.operators.get(task), c.noise_seed, c.device, dict(c.model_options)
-    )
+    if options is not None:
+        return replace(setup_of(config, task), options=dict(options))
+    return Setup(c.model, task, c.sigma_y, c.operators.get(task), c.noise_seed, c.device, c.options_of(task))
 
 
 def sampler_of(config: BenchConfig, spec: MethodSpec, task: str) -> Any:
     """The sampler of a method for a task: kept settings, changes, budget."""
     settings = {**spec.settings, **spec.per_task.get(task, {})}
-    sampler = sampler_for(config.model, task, spec.name, settings, spec.preset)
+    sampler = sampler_for(config.preset_table or config.model, task, spec.name, settings, spec.preset)
     return within(sampler, spec.budget) if spec.budget is not None and sampler.nfe > spec.budget else sampler
 
 
@@ -102,9 +103,10 @@ def _cells(
     config: BenchConfig, setup: Setup, spec: MethodSpec, sampler: Any, pictures: Sequence[Picture]
 ) -> Iterator[Cell]:
     chosen = pictures[: spec.count]
+    batch = 1 if config.captioned(setup.task.name) else config.batch
     for seed in config.seeds:
-        for start in range(0, len(chosen), config.batch):
-            together = chosen[start : start + config.batch]
+        for start in range(0, len(chosen), batch):
+            together = chosen[start : start + batch]
             for picture in together:
                 yield Cell(
                     task=setup.task.name,
@@ -118,7 +120,7 @@ def _cells(
                     seed=seed,
                     model=config.model,
                     hashes=setup.hashes,
-                    options=dict(config.model_options),
+                    options=config.options_of(setup.task.name, picture.name),
                     protocol=PROTOCOL,
                     metrics=config.metrics,
                     company=tuple(p.sha256 for p in together),

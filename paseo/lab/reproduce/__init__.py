@@ -16,7 +16,7 @@ import sys
 from dataclasses import asdict, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints
 
 from paseo.errors import BadInput
 from paseo.files import write_json
@@ -101,7 +101,10 @@ def _typed(name: str, key: str, value: int | float | str) -> Any:
     known = options(name)
     if key not in known:
         raise BadInput(f"{name} has no setting {key!r}. It has: {', '.join(known)}.")
+    kind = next(
+        k for k in get_args(known[key][0]) or (known[key][0],) if k is not type(None)
+    )  # str | None is str
     try:
-        return known[key][0](value)
+        return kind(value)
     except ValueError as error:
-        raise BadInput(f"{key}={value!r} is not a {known[key][0].__name__}.") from error
+        raise BadInput(f"{key}={value!r} is not a {kind.__name__}.") from error

@@ -28,7 +28,7 @@ from paseo.lab.reproduce.calibration import Evidence, evidence
 from paseo.lab.reproduce.findings import Finding, verdict
 from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, printed, quoted
 from paseo.lab.reproduce.lineplots import line_figure
-from paseo.lab.reproduce.variants import columns
+from paseo.lab.text import columns
 from paseo.metrics import lpips
 from paseo.models import Model, load_model
 from paseo.noise import Noise
