@@ -17,10 +17,13 @@ from paseo import reproduce
 from paseo.errors import BadInput
 from paseo.lab.bench.run import run as compute
 from paseo.lab.paper import PRIORS, TASKS, under
-from paseo.lab.reproduce import anchors, draws, inpaint, main, ofat, steps
+from paseo.lab.reproduce import affine, anchors, draws, inpaint, main, ofat, steps
 from paseo.lab.reproduce.findings import Finding, verdict
 
-EXPERIMENTS = ("main", "anchors", "ofat", "steps", "cg", "draws", "inpaint", "jacobian")
+EXPERIMENTS = (
+    *("main", "coco", "anchors", "ofat", "steps", "cg", "one-iteration", "draws", "inpaint", "jacobian"),
+    *("high-nfe", "flow-dps"),
+)
 
 
 def options(tmp_path: Path, tiny: Path, photos: Path, **more: Any) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def test_every_experiment_runs_and_explains_itself(
     result = reproduce.run(name, quick=True, json=path, out=tmp_path / "figures", **settings)
     document = json.loads(path.read_text())
     assert document["rows"]
-    assert "sd35" in json.dumps(document["rows"])  # the paper's figures beside ours
+    assert "paper" in json.dumps(document["rows"])  # the paper's figures beside ours
     assert (
         verdict(
             [
@@ -57,6 +60,49 @@ def test_every_experiment_runs_and_explains_itself(
         in result.table()
     )
     assert {"versions", "processor"} <= document["conditions"].keys()
+
+
+@pytest.mark.parametrize("name", ["observations", "affine", "ding", "bands", "lincheck-pictures"])
+def test_experiments_without_a_benchmark(tmp_path: Path, tiny: Path, photos: Path, name: str) -> None:
+    path = tmp_path / "result.json"
+    data = {} if name == "bands" else {"model": str(tiny), "data": str(photos)}
+    part = {} if name in ("bands", "affine") else {"part": "all"}
+    small = {
+        "observations": {"images": 3, "tasks": "sr4"},
+        "affine": {"images": 1, "fitted": 1, "tasks": "sr4", "kernel": 1},
+        "ding": {"images": 1, "steps": 4},
+        "bands": {"images": 1, "draws": 2, "channels": 1, "size": 16, "steps": 4},
+        "lincheck-pictures": {"images": 1, "draws": 2, "steps": 3},
+    }[name]
+    result = reproduce.run(name, quick=True, json=path, out=tmp_path / "figures", **data, **part, **small)
+    document = json.loads(path.read_text())
+    assert document["rows"]
+    assert {"versions", "processor"} <= document["conditions"].keys()
+    assert result.table()
+    if name == "lincheck-pictures":
+        assert {f.name for f in (tmp_path / "figures").iterdir()} == {
+            "lincheck-holes.png",
+            "lincheck-blur.png",
+        }
+
+
+def test_every_experiment_is_listed_with_its_place_and_command() -> None:
+    rows = reproduce.listing()
+    assert [row["name"] for row in rows] == list(reproduce.EXPERIMENTS)
+    assert all(row["command"].startswith("paseo reproduce ") for row in rows)
+    assert all(row["label"] and row["what"] and row["needs"] for row in rows)
+    for name in reproduce.EXPERIMENTS:
+        assert reproduce.options(name)  # the module is there
+
+
+def test_best_affine_operator_is_found() -> None:
+    """Where the measurement is an affine convolution, the fit is exact."""
+    z = torch.randn(3, 2, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    kernel = torch.randn(2, 2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    y = torch.nn.functional.conv2d(z, kernel, torch.tensor([0.3, -0.2], dtype=torch.float64), padding=1)
+    weight = affine.fit_affine([(z[:2], y[:2]), (z[2:], y[2:])], 3)
+    torch.testing.assert_close(weight[:-1].mT.reshape(2, 2, 3, 3), kernel, rtol=0, atol=1e-3)
+    torch.testing.assert_close(weight[-1], torch.tensor([0.3, -0.2], dtype=torch.float64), rtol=0, atol=1e-3)
 
 
 def test_a_stopped_experiment_goes_on(tmp_path: Path, tiny: Path, photos: Path) -> None:

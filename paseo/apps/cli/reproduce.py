@@ -16,6 +16,13 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for figures.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A smaller run of seconds.")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="What there is: label, command, what is needed.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="The model; an embedded one unless given.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="Whose settings, such as ffhq/sd35.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting.")
     ] = None,
@@ -24,22 +31,23 @@ def reproduce(
     """Repeat an experiment of the paper: its figure and ours, side by side.
 
     \b
-      paseo reproduce                                     what there is
+      paseo reproduce --list                              what there is
+      paseo reproduce anchors --model stabilityai/stable-diffusion-3.5-medium --preset ffhq/sd35 --set operators=OPS
       paseo reproduce tractable --json tractable.json     exactness on a known posterior
       paseo reproduce lincheck --out figures --quick
     """
-    from paseo import reproduce as experiments
     from paseo.errors import BadInput
+    from paseo.lab import reproduce as experiments
 
-    if name is None:
-        width = max(map(len, experiments.EXPERIMENTS))
-        emit(
-            json,
-            experiments.EXPERIMENTS,
-            "\n".join(f"{n:<{width}}  {what}" for n, what in experiments.EXPERIMENTS.items()),
-        )
+    if name is None or listed:
+        from paseo.lab.text import columns
+
+        rows = experiments.listing()
+        header = ("command", "in the paper", "what", "needs")
+        lines = [[row[key] for key in ("command", "label", "what", "needs")] for row in rows]
+        emit(json, rows, columns(header, lines))
         return
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {k: v for k, v in (("model", model), ("preset", preset)) if v is not None}
     for assignment in assignments or []:
         key, equals, value = assignment.partition("=")
         if not equals:

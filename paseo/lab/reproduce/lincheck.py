@@ -219,13 +219,12 @@ def run(options: Options | None = None) -> LinCheck:
 
 def _measure(o: Options) -> Iterator[tuple[Key, Evidence]]:
     """One run after the other, over all truths, operators, images, anchors and budgets."""
-    sampler = PASEO(steps=o.steps, operator_noise=o.r, eta="square")
-    prior = GaussianPrior.natural(o.shape, SD3Flow(), o.exponent)
+    sampler, prior = make_sampler(o), make_prior(o)
     own = prior.covariance.values.view(o.shape)
     powers = {"prior": own, "sampler": sampler_power(own, grid(prior.schedule, o.steps, sampler.eta))}
     for truth in TRUTHS:
         for name in OPERATORS:
-            for case in _cases(o, sampler, prior, name, truth):
+            for case in cases(o, sampler, prior, name, truth):
                 draws = exact_draws(powers[truth], case.operator, case.y, o.r, Noise(case.seeds))
                 yield (name, "posterior", "exact", truth), case.judge(draws)
                 for anchor, budget in product(ANCHORS, SOLVES):
@@ -236,7 +235,15 @@ def _measure(o: Options) -> Iterator[tuple[Key, Evidence]]:
                     )
 
 
-def _cases(o: Options, sampler: PASEO, prior: GaussianPrior, name: str, truth: Truth) -> Iterator[Case]:
+def make_sampler(o: Options) -> PASEO:
+    return PASEO(steps=o.steps, operator_noise=o.r, eta="square")
+
+
+def make_prior(o: Options) -> GaussianPrior:
+    return GaussianPrior.natural(o.shape, SD3Flow(), o.exponent)
+
+
+def cases(o: Options, sampler: PASEO, prior: GaussianPrior, name: str, truth: Truth) -> Iterator[Case]:
     for image in range(o.images):
         first = (
             o.seed * 1000 + image

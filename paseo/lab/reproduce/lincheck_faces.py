@@ -170,25 +170,24 @@ def _measure(o: Options, model: Model) -> Iterator[tuple[Key, Evidence, float]]:
     """One run after the other, over truths, operators, rules and budgets."""
     sampler = PASEO(steps=o.steps, operator_noise=o.r, eta="square")
     for truth, image, z in truths(o, model, sampler):
-        size = (z.shape[-2], z.shape[-1])
         first = (o.seed * 1000 + image) * 1000
-        decoded = _decoded(model, z)
+        shown = decoded(model, z)
         for name in ("mask", "blur"):
-            operator = LatentMask.holes(size, seed=first + 2) if name == "mask" else LatentBlur.gaussian(size)
-            region = operator.mask < 0.5 if isinstance(operator, LatentMask) else None
-            y = (operator(z) + o.r * Noise(first + 1).like(z)).expand(o.draws, *z.shape[1:])
-            seen = (
-                (operator.mask[None, None].expand(o.draws, 1, *size))
-                if isinstance(operator, LatentMask)
-                else None
-            )
-            problem = Problem(y=y, y_z=y, sigma_y=0.0, operator=operator, observed=seen)
+            problem = exact_problem(name, z, o, first)
+            region = problem.observed[0, 0] < 0.5 if problem.observed is not None else None
             for rule, c, method in rules(sampler, name, o):
                 drawn = method(model.prior, problem, Noise(range(first + 3, first + 3 + o.draws)))
-                score = (
-                    lpips(_decoded(model, drawn), decoded.expand(o.draws, *decoded.shape[1:])).mean().item()
-                )
+                score = lpips(decoded(model, drawn), shown.expand(o.draws, *shown.shape[1:])).mean().item()
                 yield (name, rule, c, truth), evidence(drawn, z, region, independent_channels=False), score
+
+
+def exact_problem(name: str, z: Tensor, o: Options, first: int) -> Problem:
+    """A latent behind random holes or a circular blur with noise r, once for each draw."""
+    size = (z.shape[-2], z.shape[-1])
+    operator = LatentMask.holes(size, seed=first + 2) if name == "mask" else LatentBlur.gaussian(size)
+    y = (operator(z) + o.r * Noise(first + 1).like(z)).expand(o.draws, *z.shape[1:])
+    seen = operator.mask.expand(o.draws, 1, *size) if isinstance(operator, LatentMask) else None
+    return Problem(y=y, y_z=y, sigma_y=0.0, operator=operator, observed=seen)
 
 
 def rules(sampler: PASEO, operator: str, o: Options) -> Iterator[tuple[str, str, Any]]:
@@ -229,7 +228,7 @@ def truths(o: Options, model: Model, sampler: PASEO) -> Iterator[tuple[Truth, in
 
 
 @torch.no_grad()
-def _decoded(model: Model, z: Tensor) -> Tensor:
+def decoded(model: Model, z: Tensor) -> Tensor:
     return to_unit(model.codec.decode(z)).clamp(0, 1)
 
 

@@ -11,7 +11,7 @@ and the note in the table says so. Places are counted pair by pair, on the image
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,24 +48,21 @@ class Options(Common):
 
 
 def run(o: Options) -> Study:
-    bench, store = (
-        (aggregate.load(Path(o.run)), Store(Path(o.run)))
-        if o.run
-        else carry_out(o, "main", methods(o), tasks_of(o), features=True)
-    )
+    return compare(o, "main", METHODS, TABLES, "The main comparison")
+
+
+def compare(
+    o: Options, name: str, chosen: Iterable[str], tables: Mapping[str, tuple[str, ...]], title: str
+) -> Study:
+    """Compute, or read a finished run, and set the paper's tables beside it."""
+    if o.run:
+        bench, store = aggregate.load(Path(o.run)), Store(Path(o.run))
+    else:
+        bench, store = carry_out(o, name, methods(o, chosen), tasks_of(o), features=True)
     tasks = measured(bench)
-    lines = table(bench, tasks, TABLES, _kept(o.model))
+    lines = table(bench, tasks, tables, _kept(o.preset or o.model))
     found = findings(bench, tasks) if bench.complete else []
-    return Study(
-        "The main comparison",
-        o,
-        bench,
-        store,
-        HEADER,
-        lines,
-        found,
-        charts=lambda out: charts(store.folder, out),
-    )
+    return Study(title, o, bench, store, HEADER, lines, found, charts=lambda out: charts(store.folder, out))
 
 
 def table(
@@ -91,17 +88,20 @@ def table(
     return lines
 
 
-def methods(o: Options) -> list[dict[str, Any]]:
-    """All of them; in a quick run three, with few steps."""
-    names = ["paseo", "ding", "ldps"] if o.steps else list(METHODS)
-    found: list[dict[str, Any]] = [{"name": n, "budget": BUDGET if n == "paseo" else OTHERS} for n in names]
+def methods(o: Options, chosen: Iterable[str] = METHODS) -> list[dict[str, Any]]:
+    """Those of a table; in a quick run three, with few steps."""
     if o.steps:
-        return [{**m, "settings": {"steps": o.steps}} for m in found]
-    dagger: dict[str, Any] = {"name": "paseo", "label": "paseo-dagger", "budget": BUDGET}
-    has = all("paseo-dagger" in row for row in _kept(o.model).values()) and bool(_kept(o.model))
-    found.insert(
-        1, {**dagger, "preset": "paseo-dagger"} if has else {**dagger, "settings": {"anchor": "fresh"}}
-    )
+        quick = [n for n in ("paseo", "ding", "ldps", "flow-dps") if n in chosen][:3]
+        return [{"name": n, "settings": {"steps": o.steps}} for n in quick]
+    kept = _kept(o.preset or o.model)
+    budgets = (
+        {} if o.preset else {n: BUDGET if n == "paseo" else OTHERS for n in chosen}
+    )  # a preset has its own
+    found: list[dict[str, Any]] = [{"name": n, "budget": budgets.get(n)} for n in chosen]
+    dagger: dict[str, Any] = {"name": "paseo", "label": "paseo-dagger", "budget": budgets.get("paseo")}
+    has = bool(kept) and all("paseo-dagger" in row for row in kept.values())
+    change = {"preset": "paseo-dagger"} if has else {"settings": {"anchor": "fresh"}}
+    found.insert(1, {**dagger, **change})
     return found
 
 
