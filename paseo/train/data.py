@@ -90,7 +90,7 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
 # ---------------------------------------------------------------------------------------------------------------- finding
 
 
-def find_images(data: Path | str) -> list[Source]:
+def find_sources(data: Path | str) -> list[Source]:
     """Every image of a folder (with sub-folders and tar files), one tar file, one image, or a text list of
     such paths.
     """
@@ -171,7 +171,7 @@ def load_images(data: Path | str, size: int, cache: Path) -> ImageSet:
     """All images of `data` at `size`, from the cache if it is there."""
     if not 8 <= size <= 4096:
         raise BadInput(f"The image size is {size}, expected 8 to 4096 pixels.")
-    sources = find_images(data)
+    sources = find_sources(data)
     digest = digest_sources(sources, size)
     array, index = cache / f"images-{digest}.safetensors", cache / f"images-{digest}.json"
     if not (array.exists() and index.exists()):

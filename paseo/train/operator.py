@@ -29,7 +29,7 @@ from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import load_codec
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
-from paseo.train.loop import Outcome, derive, run, session
+from paseo.train.loop import Trained, derive, run, session
 from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.pairs import load_pairs
 
@@ -285,7 +285,7 @@ def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorN
     return net
 
 
-def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Outcome:
+def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trained:
     """Train, and export float16 averaged weights with their config to OUT/operator; `codec` stands in for
     config.model's.
     """
@@ -311,7 +311,7 @@ def _examples(config: OperatorTraining, cache: Path) -> tuple[ImageSet, Measurem
     return load_images(config.data, config.size, cache), measurement
 
 
-def _export(outcome: Outcome, recipe: OperatorRecipe, config: OperatorTraining) -> None:
+def _export(outcome: Trained, recipe: OperatorRecipe, config: OperatorTraining) -> None:
     from paseo.operators.store import save_operator
 
     net = outcome.net

@@ -21,7 +21,7 @@ from paseo.samplers import within
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """The cells of a benchmark, and what cannot be one of them."""
 
     config: BenchConfig
@@ -38,7 +38,7 @@ class Plan:
         }
 
 
-def make_plan(config: BenchConfig) -> Plan:
+def make_plan(config: BenchConfig) -> BenchPlan:
     """All cells, grouped by task and method; loads the model to know its hashes and what each method can do."""
     pictures = pictures_of(config)
     cells: list[Cell] = []
@@ -54,10 +54,10 @@ def make_plan(config: BenchConfig) -> Plan:
                 continue
             cells += _cells(config, setup, spec, sampler, pictures)
     _check_unique(cells)
-    return Plan(config, tuple(cells), unsupported)
+    return BenchPlan(config, tuple(cells), unsupported)
 
 
-def write(plan: Plan, folder: Path) -> Store:
+def write(plan: BenchPlan, folder: Path) -> Store:
     """config.yaml, plan.jsonl and unsupported.json; results that are there already stay."""
     write_text(folder / "config.yaml", plan.config.to_yaml())
     write_json(folder / "unsupported.json", plan.unsupported)

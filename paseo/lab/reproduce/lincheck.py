@@ -32,6 +32,7 @@ from paseo.lab.reproduce.calibration import BANDS, Evidence, evidence
 from paseo.lab.reproduce.conditions import conditions
 from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, findings, printed
 from paseo.lab.reproduce.yardstick import exact_draws, sampler_power
+from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.operators.exact import LatentBlur, LatentMask
 from paseo.priors.gaussian import GaussianPrior
@@ -44,6 +45,10 @@ Truth = Literal["sampler", "prior"]
 TRUTHS: tuple[Truth, ...] = ("sampler", "prior")
 ANCHORS: tuple[Anchor, ...] = ("fresh", "arc", "denoiser")
 OPERATORS = ("mask", "blur")
+HEADER = (
+    *("anchor", "C", "spread", "±", "TV", *BANDS),
+    *("paper spread", "paper TV", "paper finest", "paper images"),
+)
 Key = tuple[str, str, Budget, Truth]  # operator, anchor, C, truth
 
 
@@ -83,7 +88,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class LincheckRow:
     """One rule on one operator and one kind of truth; `anchor` is "posterior" for the exact posterior itself."""
 
     operator: str
@@ -132,7 +137,7 @@ class LinCheck:
     """All rows, the paper's beside them, and what carries over."""
 
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[LincheckRow, ...]
     seconds: float
 
     def rows(self) -> list[dict[str, Any]]:
@@ -144,7 +149,7 @@ class LinCheck:
             "findings": [f.to_json() for f in findings(self.found)],
         }
 
-    def pick(self, operator: str, truth: Truth = "sampler") -> list[Row]:
+    def pick(self, operator: str, truth: Truth = "sampler") -> list[LincheckRow]:
         return [row for row in self.found if (row.operator, row.truth) == (operator, truth)]
 
     def table(self) -> str:
@@ -153,17 +158,12 @@ class LinCheck:
             f"{o.images} images × {o.draws} draws, {o.channels}×{o.size}×{o.size}, {o.steps} steps; ± one "
             "standard error"
         ]
-        head = (
-            f"{'anchor':<10}{'C':>6}{'spread':>15}{'paper':>7}{'TV':>7}{'paper':>7}"
-            + "".join(f"{b:>8}" for b in BANDS)
-            + f"{'paper':>8}"
-        )
         for operator in OPERATORS:
             for truth in TRUTHS:
-                lines += ["", f"{operator}, truths from the {truth}", head]
-                lines += [_line(row) for row in self.pick(operator, truth)]
-                compared = [row for row in self.pick(operator, truth) if row.to_json()["paper_comparison"]]
-                lines += [_line(row, "compare") for row in compared]
+                picked = self.pick(operator, truth)
+                rows = [_line(row) for row in picked]
+                rows += [_line(row, "compare") for row in picked if row.to_json()["paper_comparison"]]
+                lines += ["", f"{operator}, truths from the {truth}", columns(HEADER, rows)]
         return "\n".join(
             [*lines, "", "What carries over from the paper", *(f.line() for f in findings(self.found))]
         )
@@ -214,7 +214,9 @@ def run(options: Options | None = None) -> LinCheck:
     found: dict[Key, Evidence] = {}
     for key, more in tqdm(_measure(o), total=total, desc="lincheck", unit="run", disable=None, leave=False):
         found[key] = found[key] + more if key in found else more
-    return LinCheck(o, tuple(Row(*key, evidence) for key, evidence in found.items()), perf_counter() - start)
+    return LinCheck(
+        o, tuple(LincheckRow(*key, evidence) for key, evidence in found.items()), perf_counter() - start
+    )
 
 
 def _measure(o: Options) -> Iterator[tuple[Key, Evidence]]:
@@ -267,21 +269,23 @@ def unobserved(sampler: PASEO, prior: GaussianPrior, seed: int) -> Tensor:
     )
 
 
-def _line(row: Row, block: str = "sweep") -> str:
-    """With the paper's figures of one block; the comparison's rows are marked."""
+def _line(row: LincheckRow, block: str = "sweep") -> list[Value]:
+    """With the paper's figures of one block: the sweep has 64 images, mask and comparison have 100."""
     spread, error = row.evidence.spread()
     paper = row.paper(block)
-    published = {
-        name: f"{paper[name]:.{digits}f}" if name in paper else ""
-        for name, digits in (("spread", 3), ("tv", 3), ("finest", 2))
-    }
-    cells = "".join(f"{row.band(name):8.2f}" for name in BANDS)
-    mark = "   100 images" if block == "compare" else ""
-    return (
-        f"{row.anchor:<10}{row.budget:>6}{spread:8.3f} "
-        f"±{error:5.3f}{published['spread']:>7}{row.evidence.tv():7.3f}{published['tv']:>7}"
-        f"{cells}{published['finest']:>8}{mark}"
-    )
+    images = (64 if row.operator == "blur" and block == "sweep" else 100) if paper else None
+    published = [paper.get(name) for name in ("spread", "tv", "finest")]
+    bands = [row.band(name) for name in BANDS]
+    return [
+        row.anchor,
+        str(row.budget),
+        spread,
+        _finite(error),
+        row.evidence.tv(),
+        *bands,
+        *published,
+        images,
+    ]
 
 
 def _finite(value: float) -> float | None:

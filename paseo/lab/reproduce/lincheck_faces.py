@@ -83,7 +83,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class FacesRow:
     """One rule on one operator and kind of truth."""
 
     key: Key
@@ -112,7 +112,7 @@ class FacesCheck:
     """All rows and what carries over."""
 
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[FacesRow, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         return [dict(zip(HEADER, row.line(), strict=True)) for row in self.found]
@@ -163,7 +163,9 @@ def run(o: Options) -> FacesCheck:
     ):
         before = found.get(key)
         found[key] = (before[0] + more, [*before[1], score]) if before else (more, [score])
-    return FacesCheck(o, tuple(Row(key, e, statistics.fmean(scores)) for key, (e, scores) in found.items()))
+    return FacesCheck(
+        o, tuple(FacesRow(key, e, statistics.fmean(scores)) for key, (e, scores) in found.items())
+    )
 
 
 def _measure(o: Options, model: Model) -> Iterator[tuple[Key, Evidence, float]]:
@@ -236,7 +238,7 @@ def _budget(c: str) -> Budget:
     return "exact" if c == "exact" else int(c)
 
 
-def findings(found: tuple[Row, ...]) -> list[Finding]:
+def findings(found: tuple[FacesRow, ...]) -> list[Finding]:
     at = {row.key: row for row in found}
     masks = [at["mask", rule, "1", "prior"].evidence.spread() for rule in ("ding", *ANCHORS)]
     off = [abs(s - 1) - min(e, 1.0) for s, e in masks]

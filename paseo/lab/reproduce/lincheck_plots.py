@@ -10,7 +10,7 @@ from paseo.files import atomic
 from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, printed
 
 if TYPE_CHECKING:
-    from paseo.lab.reproduce.lincheck import Row
+    from paseo.lab.reproduce.lincheck import LincheckRow
 
 COLOURS = {"fresh": "tab:orange", "arc": "tab:blue", "denoiser": "tab:green", "posterior": "0.4"}
 STYLES = {
@@ -26,7 +26,7 @@ LABELS = {
 }
 
 
-def sweep_figure(rows: Sequence[Row], path: Path) -> Path:
+def sweep_figure(rows: Sequence[LincheckRow], path: Path) -> Path:
     """Finest-band energy and spread of the blur against the CG budget; dashed is the paper on SD3.5."""
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def sweep_figure(rows: Sequence[Row], path: Path) -> Path:
     return _save(figure, path)
 
 
-def rank_figure(rows: Sequence[Row], path: Path) -> Path:
+def rank_figure(rows: Sequence[LincheckRow], path: Path) -> Path:
     """Rank of the truth among the draws; flat at the dotted line is calibrated."""
     from matplotlib.figure import Figure
 

@@ -11,7 +11,8 @@ and the note in the table says so. Places are counted pair by pair, on the image
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench, Summary
 from paseo.lab.bench.cells import Store
 from paseo.lab.bench.report import write_report
-from paseo.lab.paper import PRIORS, under
+from paseo.lab.paper import PRIORS, TASKS, Figures, under
 from paseo.lab.reproduce.findings import Finding, count
 from paseo.lab.reproduce.variants import Options as Common
 from paseo.lab.reproduce.variants import Study, carry_out, tasks_of
@@ -37,6 +38,7 @@ MASKS_ONLY = (
     "diffpir",
     "ddnm",
 )  # closed forms for a latent mask: no operator to hold in memory
+Rows = Mapping[str, Figures]  # method → published figures
 COLUMNS = ("lpips", "psnr", "kid", "nfe", "seconds", "gib")
 HEADER = ("task", "method", "where", "LPIPS", "PSNR", "distance ×10³", "NFE", "s", "GiB", "settings")
 TABLES = {f"paper {prior}": ("ffhq", prior) for prior in PRIORS}  # name of a row → its published table
@@ -61,7 +63,7 @@ def compare(
         bench, store = carry_out(o, name, methods(o, chosen), tasks_of(o), features=True)
     tasks = measured(bench)
     lines = table(bench, tasks, tables, _kept(o.preset or o.model))
-    found = findings(bench, tasks) if bench.complete else []
+    found = findings(bench, tasks, tables) if bench.complete else []
     return Study(title, o, bench, store, HEADER, lines, found, charts=lambda out: charts(store.folder, out))
 
 
@@ -145,7 +147,7 @@ def _gain(a: Summary, b: Summary, metric: str) -> float:
     return sum(mine[i] - theirs[i] for i in sorted(mine.keys() & theirs.keys()))
 
 
-def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
+def findings(bench: Bench, tasks: list[str], tables: Mapping[str, tuple[str, ...]] = TABLES) -> list[Finding]:
     place = ranks(bench, tasks)
     others = {t: [s for s in bench.of(t) if s.method not in (*OURS, "ding")] for t in tasks}
     own = {t: bench.summaries[t, "paseo"] for t in tasks}
@@ -163,26 +165,31 @@ def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
     found = [
         Finding(
             "PASEO is first or second in LPIPS on every task.",
-            "SD3.5: 5 of 5",
+            quoted(tables, lambda rows: place_of(rows) <= 2),
             f"places: {shown}",
             max(place.values()) <= 2,
         ),
         Finding(
             "PASEO is first on at least three tasks.",
-            "RV 3, SD3.5 4",
+            quoted(tables, lambda rows: place_of(rows) == 1),
             count([p == 1 for p in place.values()]),
             list(place.values()).count(1) >= 3,
         ),
-        Finding("PASEO is faster than every method but DING.", "on every task", count(faster), all(faster)),
+        Finding(
+            "PASEO is faster than every method but DING.",
+            quoted(tables, lambda rows: rows["paseo"]["seconds"] < min(_column(rows, "seconds"))),
+            count(faster),
+            all(faster),
+        ),
         Finding(
             "PASEO needs the least memory, with the closed forms for masks.",
-            "on every task",
+            quoted(tables, lambda rows: rows["paseo"]["gib"] < min(_column(rows, "gib"))),
             count(leaner),
             all(leaner),
         ),
         Finding(
             "Some baseline has a higher PSNR: that is the price.",
-            "ReSample on 4 of 5 tasks",
+            quoted(tables, lambda rows: rows["paseo"].get("psnr", math.inf) < max(_column(rows, "psnr"))),
             count(sharper),
             sum(sharper) > len(sharper) / 2,
         ),
@@ -207,6 +214,24 @@ def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
             )
         )
     return found
+
+
+def quoted(tables: Mapping[str, tuple[str, ...]], holds: Callable[[Rows], bool]) -> str:
+    """On how many tasks of each published table a statement holds."""
+    return "; ".join(
+        f"{where.removeprefix('paper ')} {count([holds(under(*key, task)) for task in TASKS])}"
+        for where, key in tables.items()
+    )
+
+
+def place_of(rows: Rows) -> int:
+    """PASEO's place in LPIPS among the others of a published table, counted from 1."""
+    return 1 + sum(value < rows["paseo"]["lpips"] for value in _column(rows, "lpips", but=()))
+
+
+def _column(rows: Rows, column: str, but: Sequence[str] = ("ding",)) -> list[float]:
+    """Of the baselines."""
+    return [row[column] for m, row in rows.items() if m not in (*OURS, *but) and column in row] or [-math.inf]
 
 
 def charts(folder: Path, out: Path) -> list[Path]:

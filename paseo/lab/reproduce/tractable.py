@@ -15,7 +15,6 @@ wanders (`standard_error`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from paseo.errors import BadInput
 from paseo.files import atomic
 from paseo.lab.paper import published
 from paseo.lab.reproduce.conditions import conditions
+from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.operators.exact import LatentMatrix
 from paseo.priors.covariance import Isotropic
@@ -70,7 +70,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Row:
+class RuleRow:
     """One rule: what was measured, what its law says, what the paper printed."""
 
     group: str
@@ -103,7 +103,7 @@ class Tractable:
     """The table."""
 
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[RuleRow, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         return [row.to_json() for row in self.found]
@@ -112,17 +112,13 @@ class Tractable:
         return {"conditions": conditions()}
 
     def table(self) -> str:
-        head = f"{'rule':<12}" + "".join(f"{s:>12}{'paper':>8}" for s in STATISTICS) + "   worst / s.e."
-        lines, group = [head], ""
+        header = ("rule", "group", *(h for s in STATISTICS for h in (s, "paper")), "worst / s.e.")
+        lines: list[list[Value]] = []
         for row in self.found:
-            if row.group != group:
-                group = row.group
-                lines.append(f"-- {group}")
             paper = published("tractable").get((row.group, row.rule), {})
-            cells = "".join(f"{row.measured[s]:12.3f}{paper.get(s, math.nan):8.3f}" for s in STATISTICS)
-            worst = row.worst()
-            lines.append(f"{row.rule:<12}{cells}   {'no closed form' if worst is None else f'{worst:.1f}'}")
-        return "\n".join(lines)
+            cells = [v for s in STATISTICS for v in (row.measured[s], paper.get(s))]
+            lines.append([row.rule, row.group, *cells, row.worst()])
+        return columns(header, lines) + "\nTruncated CG has no closed form to be compared with."
 
     def plots(self, out: Path) -> list[Path]:
         """Spread and coverage of every rule beside the paper's."""
@@ -151,7 +147,7 @@ class Tractable:
 
 
 @dataclass(frozen=True, eq=False)
-class Setup:
+class LinearGaussian:
     """One linear-Gaussian problem and its posterior, in float64."""
 
     H: LatentMatrix
@@ -200,34 +196,36 @@ def run(options: Options | None = None) -> Tractable:
     setup = problem(o, random)
     exact = PASEO(anchor="fresh", operator_noise=o.r, cg_budget=None, cg_tolerance=0.0)
     posterior = _expected(setup, setup.bridge_law(0.0, 1.0), o, random)  # what every exact rule should show
-    found = [Row("ideal", "exact solve", _measure(setup, exact, 1.0, o, random), *posterior, exact=True)]
+    found = [RuleRow("ideal", "exact solve", _measure(setup, exact, 1.0, o, random), *posterior, exact=True)]
     for C in (1, 2, 4, 8, 16):
         known = posterior if C == 16 else (None, None)  # 16 iterations leave less than 1e-6 of the residual
         measured = _measure(setup, replace(exact, cg_budget=C), 1.0, o, random)
-        found.append(Row("approximate", f"CG C={C}", measured, *known, exact=C == 16))
+        found.append(RuleRow("approximate", f"CG C={C}", measured, *known, exact=C == 16))
     for rho in (0.6, 0.3):
         known = _expected(setup, setup.relaxed_law(rho), o, random)
         measured = _measure(setup, replace(exact, relaxation=rho), 0.0, o, random)
-        found.append(Row("approximate", f"ρ={rho:g}", measured, *known, exact=False))
+        found.append(RuleRow("approximate", f"ρ={rho:g}", measured, *known, exact=False))
     for beta in (1.0, 0.5, 0.25, 0.0):
         found.append(
-            Row(FRESH, f"β={beta:g}", _measure(setup, exact, beta, o, random), *posterior, exact=True)
+            RuleRow(FRESH, f"β={beta:g}", _measure(setup, exact, beta, o, random), *posterior, exact=True)
         )
     for beta in (1.0, 0.5, 0.25, 0.0):
         found.append(_fixed(f"β={beta:g}", setup, exact, beta, o, random))
     return Tractable(o, tuple(found))
 
 
-def problem(o: Options, random: torch.Generator) -> Setup:
+def problem(o: Options, random: torch.Generator) -> LinearGaussian:
     """A dense random H and a measurement of a draw of the prior."""
     H = torch.randn(o.q, o.d, generator=random, dtype=torch.float64) / o.d**0.5
     truth = torch.randn(1, o.d, generator=random, dtype=torch.float64)
     y = truth @ H.T + o.r * torch.randn(1, o.q, generator=random, dtype=torch.float64)
     prior = Gaussian(torch.zeros(o.d, dtype=torch.float64), Isotropic(1.0, (o.d,)))
-    return Setup(LatentMatrix(H), y, o.r, dense_posterior(prior, H, y, o.r))
+    return LinearGaussian(LatentMatrix(H), y, o.r, dense_posterior(prior, H, y, o.r))
 
 
-def correction(setup: Setup, sampler: PASEO, beta: float, bridge: Tensor, random: torch.Generator) -> Tensor:
+def correction(
+    setup: LinearGaussian, sampler: PASEO, beta: float, bridge: Tensor, random: torch.Generator
+) -> Tensor:
     """Lines 10 to 22 of Algorithm 2 for a batch of bridge noises w', with μ_z = 0 and η_z = 1."""
     z = bridge
     y_tilde = setup.y + setup.r * torch.randn(len(z), setup.y.shape[1], generator=random, dtype=z.dtype)
@@ -239,18 +237,22 @@ def correction(setup: Setup, sampler: PASEO, beta: float, bridge: Tensor, random
     return z + sampler.relaxation * (z_star - z)
 
 
-def _measure(setup: Setup, sampler: PASEO, beta: float, o: Options, random: torch.Generator) -> Figures:
+def _measure(
+    setup: LinearGaussian, sampler: PASEO, beta: float, o: Options, random: torch.Generator
+) -> Figures:
     bridge = torch.randn(o.draws, o.d, generator=random, dtype=torch.float64)
     return setup.statistics(correction(setup, sampler, beta, bridge, random))
 
 
 def _expected(
-    setup: Setup, law: tuple[Tensor, Tensor], o: Options, random: torch.Generator
+    setup: LinearGaussian, law: tuple[Tensor, Tensor], o: Options, random: torch.Generator
 ) -> tuple[Figures, Figures]:
     return _wander(lambda: setup.statistics(_from(law, o.draws, random)), o.replicates)
 
 
-def _fixed(rule: str, setup: Setup, sampler: PASEO, beta: float, o: Options, random: torch.Generator) -> Row:
+def _fixed(
+    rule: str, setup: LinearGaussian, sampler: PASEO, beta: float, o: Options, random: torch.Generator
+) -> RuleRow:
     bridges = torch.randn(o.bridges, o.d, generator=random, dtype=torch.float64)
     c1, c2 = coefficients("arc", beta)
 
@@ -261,7 +263,7 @@ def _fixed(rule: str, setup: Setup, sampler: PASEO, beta: float, o: Options, ran
         return setup.statistics(_from(setup.bridge_law(c1, c2, w), o.fixed_draws, random))
 
     theory, error = _wander(lambda: _mean([simulate(w) for w in bridges]), max(o.replicates // 2, 2))
-    return Row(FIXED, rule, _mean([measure(w) for w in bridges]), theory, error, exact=beta == 1.0)
+    return RuleRow(FIXED, rule, _mean([measure(w) for w in bridges]), theory, error, exact=beta == 1.0)
 
 
 def _from(law: tuple[Tensor, Tensor], count: int, random: torch.Generator) -> Tensor:
