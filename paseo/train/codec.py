@@ -1,7 +1,8 @@
 """How the embedded codec is trained: reconstruction that a person and LPIPS find alike, from latents that
 forgive noise.
 
-    L = |D(z + κ·std(z)·n) − x|₁ + a |∇D(…) − ∇x|₁ + b LPIPS(D(…), x) + c (mean(z)² + (std(z) − 1)²),     z = E(x)
+    L = |D(z + κ·std(z)·n) − x|₁ + a |∇D(…) − ∇x|₁ + b LPIPS(D(…), x) + c (mean(z)² + (std(z) − 1)²),     z
+    = E(x)
 
 The noise κ makes the decoder smooth at the scale of a prior's errors; the last term only keeps the latents
 near unit scale. After training, the statistics of the training latents are stored with the weights, so that

@@ -87,7 +87,7 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
 
 
-# ---------------------------------------------------------------------------------------------------------------- finding
+# ---------------------------------------------------------------------- finding
 
 
 def find_sources(data: Path | str) -> list[Source]:
@@ -145,7 +145,7 @@ def _open(path: Path, name: str) -> Iterator[Source]:
             raise BadInput(f"{path} is not a readable uncompressed tar file: {error}.") from error
 
 
-# --------------------------------------------------------------------------------------------------------------- decoding
+# ---------------------------------------------------------------------- decoding
 
 
 def decode_image(blob: bytes, size: int | None) -> np.ndarray:
@@ -236,7 +236,7 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
     write_text(index, json.dumps({"names": names, "skipped": skipped}))
 
 
-# -------------------------------------------------------------------------------------------------------------- splitting
+# ---------------------------------------------------------------------- splitting
 
 
 def split(names: Sequence[str], rule: Rule = "auto") -> dict[Part, np.ndarray]:

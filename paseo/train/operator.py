@@ -4,9 +4,9 @@
 
 "Latent-operator training details" of the paper, after SILO (Raphaeli et al., 2025). The codec is frozen; the
 operator never sees a diffusion state. Clean latents are encoded once. Measurements are encoded as they are
-needed, with fresh noise, or `measurements` times per image beforehand. `recipe="paper"` is Adam with a constant
-1e-4, batches of 16 and no averaging, for a long run; the defaults (1e-3 with warm-up and cosine, averaged weights)
-reach further on a small budget.
+needed, with fresh noise, or `measurements` times per image beforehand. `recipe="paper"` is Adam with a
+constant 1e-4, batches of 16 and no averaging, for a long run; the defaults (1e-3 with warm-up and cosine,
+averaged weights) reach further on a small budget.
 """
 
 # ruff: noqa: RUF009 (option() makes dataclass fields)
@@ -67,7 +67,7 @@ class OperatorTraining(LoopConfig):
     )
     recipe: Literal["default", "paper"] = option(
         "default",
-        "paper: Adam at a constant 1e-4, no warm-up, clipping or averaging. Options that you change yourself stay.",
+        "paper: Adam at a constant 1e-4, no warm-up, clipping or averaging, but for options you change yourself.",
     )
     start: Path | None = option(None, "Folder of an operator whose weights are the starting point.")
     name: str | None = option(

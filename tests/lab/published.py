@@ -1,4 +1,4 @@
-"""Every table of the paper, read from its LaTeX: name → key → figures, as `paseo.lab.paper.published` gives them."""
+"""Every table of the paper, read from its LaTeX, as `paseo.lab.paper.published` gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks of the paper's tables: complete, at the paper's settings, with the expected table beside each."""
+"""The benchmarks of the paper's tables: complete, at its settings, with the expected table beside each."""
 
 from __future__ import annotations
 

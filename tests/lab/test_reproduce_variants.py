@@ -178,7 +178,7 @@ def published_rows(task: str) -> dict[str, tuple[float, ...]]:
 
 
 def test_main_findings_on_the_papers_figures() -> None:
-    """SD3.5: first or second everywhere and first on four, faster and leaner than all but DING, JPEG hardest."""
+    """SD3.5: first or second everywhere and first on four, faster, leaner (but DING), JPEG hardest."""
     from paseo.lab.bench.aggregate import Bench, Interval, Summary
     from paseo.lab.bench.config import parse_config
 

@@ -10,7 +10,8 @@ methods:
   - {name: silo, budget: 53, count: 20}               # at most 53 denoiser calls, on the first 20 images
   - {name: paseo, label: one-iteration, settings: {cg_budget: 1}}
 seeds: [0]
-text:                                                 # for models that take it; the preset's where it is not said
+text:                                                 # for models that take it; the preset's where it is
+not said
   sr4: {prompt: A high quality photo, guidance: 1}
   sr8: {captions: captions.json}                      # image name → its own prompt
 """

@@ -101,7 +101,8 @@ class CostReport:
     def text(self) -> str:
         size = ", ".join(f"{name} {count / 1e6:.0f}M" for name, count in self.parameters.items())
         where = f"{self.dtype} on {self.device} ({self.threads} threads, {self.clock} seconds)"
-        head = f"{self.arch} {self.side}×{self.side}, {where}; {size}; operator forward {self.operator_forward:.3g} s"
+        forward = f"operator forward {self.operator_forward:.3g} s"
+        head = f"{self.arch} {self.side}×{self.side}, {where}; {size}; {forward}"
         header = ("task", "CFG", "P", "C", "denoiser s", "correction s", "encode s", "decode s", "whole s")
         lines: list[list[Value]] = [
             [

@@ -5,8 +5,8 @@
     published("lincheck")["sweep", "blur", "arc", "3"]       {"spread": 1.03, "finest": 1.01, …}
 
 A file says where its figures stand in the paper and under which conditions. PASEO's own rows of the two main
-tables are the scores of its presets (`paseo/settings/paper.json`) and are added here. A test reads the paper's
-LaTeX and compares every figure.
+tables are the scores of its presets (`paseo/settings/paper.json`) and are added here. A test reads the
+paper's LaTeX and compares every figure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Is the operator's nonlinearity needed? The network against the best affine operator of the same reach (the paper:
-an affine one fits the latent measurement 4.8 to 8.1 dB worse on super-resolution).
+"""Is the operator's nonlinearity needed? The network against the best affine operator of the same reach
+(the paper: an affine one fits the latent measurement 4.8 to 8.1 dB worse on super-resolution).
 
-The affine operator is a convolution with bias, k×k cells over all channels, fitted in closed form by least squares
-(with a little ridge) to the pairs (E(x), E(lift(A(x) + n))) of the training images. Both are scored on other images:
+The affine operator is a convolution with bias, k×k cells over all channels, fitted in closed form by least
+squares (with a little ridge) to the pairs (E(x), E(lift(A(x) + n))) of the training images. Both are scored
+on other images:
 
     dB = 10 log₁₀(mean square error of the affine one ÷ that of the network)
 """
@@ -46,8 +47,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.kernel < 1 or self.kernel % 2 == 0 or min(self.images, self.fitted) < 1:
             raise BadInput(
-                f"kernel={self.kernel}, images={self.images}, fitted={self.fitted}: the kernel is odd, and at least "
-                "one image is fitted and one scored."
+                f"kernel={self.kernel}, images={self.images}, fitted={self.fitted}: the kernel is "
+                "odd, and at least one image is fitted and one scored."
             )
 
     @classmethod
@@ -72,7 +73,8 @@ def run(o: Options) -> Report:
         f"by {span(gaps, 1)} dB",
         min(gaps) > 0,
     )
-    title = f"Network against affine operator ({o.kernel}×{o.kernel}): fitted to {len(fit)} images, scored on {len(test)}"
+    where = f"fitted to {len(fit)} images, scored on {len(test)}"
+    title = f"Network against affine operator ({o.kernel}×{o.kernel}): {where}"
     return Report(title, HEADER, lines, [found], {"images": len(test), "fitted": len(fit)})
 
 

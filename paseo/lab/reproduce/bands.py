@@ -1,7 +1,8 @@
-"""Energy of the draws per frequency band, with the gain of the operator in each (the paper's table beside lincheck).
+"""Energy of the draws per frequency band, with the gain of the operator in each (the paper's table beside
+lincheck).
 
-As `lincheck`, on the blur alone: the exact solve and C = 5, with the fresh and the arc anchor, truths drawn by the
-sampler. The exact solve adds energy where the blur keeps almost nothing.
+As `lincheck`, on the blur alone: the exact solve and C = 5, with the fresh and the arc anchor, truths drawn
+by the sampler. The exact solve adds energy where the blur keeps almost nothing.
 """
 
 from __future__ import annotations

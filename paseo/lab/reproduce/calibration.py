@@ -1,12 +1,13 @@
 """Is the truth one more draw? The paper's checks of a set of draws against the latent that was measured.
 
     spread   RMS distance between two draws ÷ RMS distance from a draw to the truth; 1 when calibrated
-    ranks    the rank of the truth among the draws, entry by entry: uniform when calibrated; TV is its distance from that
+    ranks    the rank of the truth among the draws, entry by entry: uniform when calibrated; TV is its
+             distance from that
     bands    energy of the draws in a Fourier band ÷ energy of the truth; 1 is the right amount of detail
 
 Figures are ratios of sums over units, and their standard errors are jackknifed over units. The channels of a
-stationary prior are independent, so each channel of each image is a unit there; those of a learned prior are not,
-so a whole image is.
+stationary prior are independent, so each channel of each image is a unit there; those of a learned prior
+are not, so a whole image is.
 """
 
 from __future__ import annotations

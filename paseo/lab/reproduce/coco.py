@@ -4,8 +4,8 @@
         --set data=val2017 --set part=all --set operators=OPERATORS
     paseo reproduce coco --set run=out/bench          reads a finished run of benchmarks/coco-sd35.yaml
 
-"paper full" has the baselines at 145 or 295 denoiser calls, "paper matched" the flow baselines at PASEO's 97 or
-197. On an embedded model the same methods run at the settings kept for it.
+"paper full" has the baselines at 145 or 295 denoiser calls, "paper matched" the flow baselines at PASEO's
+97 or 197. On an embedded model the same methods run at the settings kept for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What DING is given: the encoded measurement E(y), or the encoded truth E(x), whose cells beside the hole have seen
-what is hidden (the paper's "carrying a pixel mask into the latent").
+"""What DING is given: the encoded measurement E(y), or the encoded truth E(x), whose cells beside the hole
+have seen what is hidden (the paper's "carrying a pixel mask into the latent").
 
-    hole, visible   PSNR and LPIPS of the two regions; E(x) is not admissible and stands here to show what it gives away
+    hole, visible   PSNR and LPIPS of the two regions; E(x) is not admissible and stands here to show what
+                    it gives away
     relative ℓ1     Σ|E(x) − E(y)| ÷ Σ|E(x)| over the visible cells, and the largest difference of a cell
     ceiling         PSNR of the visible region after encoding and decoding the truth
 """

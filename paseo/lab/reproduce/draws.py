@@ -1,9 +1,11 @@
 """Repeatability: eight draws of every image, from one measurement each (the paper's seeds 10 to 17, 50 images
 there).
 
-    ratio      mean RMS distance between two draws ÷ mean RMS distance to the truth; descriptive, not a calibration
+    ratio      mean RMS distance between two draws ÷ mean RMS distance to the truth; descriptive, not a
+               calibration
     std        of a pixel over the draws, in [-1,1] units: whole, hole, visible
-    LPIPS      mean over draws and images; ± the standard deviation over the draws of an image, averaged over images
+    LPIPS      mean over draws and images; ± the standard deviation over the draws of an image, averaged
+               over images
     error      RMS of A(x̂) − A(x) in [-1,1] units: mean, and of the worst of the draws
 
 The settings kept for PASEO, with its own weights for inpainting (the main results' rule, not the supplied

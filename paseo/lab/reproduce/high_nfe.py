@@ -1,8 +1,8 @@
 """Baselines at about a thousand denoiser calls against their 79 (the paper's SILO and ReSample at 999, PSLD,
 GML-DPS and LDPS at 1000), on few images.
 
-The step size is that of the settings kept for the method; the paper tuned ω anew at this length and found 3 in the
-place of 10, which `guidance` takes here for the DPS family.
+The step size is that of the settings kept for the method; the paper tuned ω anew at this length and found 3
+in the place of 10, which `guidance` takes here for the DPS family.
 """
 
 from __future__ import annotations

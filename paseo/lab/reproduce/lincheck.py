@@ -89,7 +89,7 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class LincheckRow:
-    """One rule on one operator and one kind of truth; `anchor` is "posterior" for the exact posterior itself."""
+    """One rule on one operator and one kind of truth; `anchor` is "posterior" for the exact one."""
 
     operator: str
     anchor: str
@@ -273,7 +273,8 @@ def _line(row: LincheckRow, block: str = "sweep") -> list[Value]:
     """With the paper's figures of one block: the sweep has 64 images, mask and comparison have 100."""
     spread, error = row.evidence.spread()
     paper = row.paper(block)
-    images = (64 if row.operator == "blur" and block == "sweep" else 100) if paper else None
+    sweep = row.operator == "blur" and block == "sweep"
+    images = {True: 64, False: 100}[sweep] if paper else None
     published = [paper.get(name) for name in ("spread", "tv", "finest")]
     bands = [row.band(name) for name in BANDS]
     return [

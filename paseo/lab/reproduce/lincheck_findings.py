@@ -24,8 +24,8 @@ SOLVES: tuple[Budget, ...] = (1, 2, 3, 5, 8, 16, "exact")
 def printed(operator: str, anchor: str, budget: Budget, block: str = "sweep") -> Figures:
     """The paper's row for truths of the model's prior; a mask has one block.
 
-    A blur has two: the sweep over C with 64 images, and the comparison of C = 5 with the exact solve on 100. They
-    are never mixed in one row.
+    A blur has two: the sweep over C with 64 images, and the comparison of C = 5 with the exact solve on
+    100. They are never mixed in one row.
     """
     if operator == "mask":
         return published("lincheck").get(("mask", "mask", anchor, str(budget)), {})
@@ -132,7 +132,7 @@ def _insensitive(v: View) -> Finding:
     statement = "Calibration depends on the number of those few iterations."
     return Finding(
         statement,
-        f"spread {quoted('sweep', 'spread', FEW, ['fresh'])} (fresh), {quoted('sweep', 'spread', FEW, ['arc'])} (arc)",
+        "spread " + ", ".join(f"{quoted('sweep', 'spread', FEW, [a])} ({a})" for a in ("fresh", "arc")),
         f"spread {_range(s)}",
         max(s) - min(s) > TOLERANCE,
     )
@@ -178,7 +178,8 @@ def _one_iteration_smooth(v: View) -> Finding:
     statement = "One iteration is too few: draws too similar and too smooth."
     return Finding(
         statement,
-        f"spread {quoted('sweep', 'spread', (1,))}, finest energy {quoted('sweep', 'finest', (1,), digits=2)}",
+        f"spread {quoted('sweep', 'spread', (1,))}, "
+        f"finest energy {quoted('sweep', 'finest', (1,), digits=2)}",
         here,
         max(s) < 1.0 and max(e) < 0.95,
     )
@@ -217,7 +218,10 @@ def _discretisation(view: View, prior: View) -> Finding:
         view.spreads("blur", FEW) + view.spreads("mask", (1,)),
         prior.spreads("blur", FEW) + prior.spreads("mask", (1,)),
     )
-    statement = "Truths have to be the sampler's own draws: against those of the exact prior the same draws look too narrow."
+    statement = (
+        "Truths have to be the sampler's own draws: "
+        "against those of the exact prior the same draws look too narrow."
+    )
     return Finding(
         statement,
         "not measured",

@@ -1,5 +1,5 @@
-"""The pictures of the check with exact operators: random holes with three draws and their spread, and one draw per CG
-budget on the circular blur (the paper's two figures, there on SD3.5).
+"""The pictures of the check with exact operators: random holes with three draws and their spread, and one
+draw per CG budget on the circular blur (the paper's two figures, there on SD3.5).
 
 Decoded faces of the embedded model. Needs `--out` for the files `lincheck-holes.png` and `lincheck-blur.png`.
 """

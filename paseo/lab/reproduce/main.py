@@ -6,7 +6,8 @@ block. Baselines use the true degradation. Where no settings are kept for a meth
 and the note in the table says so. Places are counted pair by pair, on the images that both methods have.
 
     paseo reproduce main --set data=FACES                  computes, all methods on the same images
-    paseo reproduce main --set run=out/bench               reads a finished `paseo bench run`, where slow methods may have fewer
+    paseo reproduce main --set run=out/bench               reads a finished `paseo bench run`, where slow
+    methods may have fewer
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ def _kept(model: str) -> dict[str, dict[str, Preset]]:
 
 
 def _measured(s: Summary) -> list[float | int | None]:
-    """In the order of COLUMNS; the kernel distance on VGG16 features stands where the paper has KID, and memory is
-    the peak above the loaded model.
+    """In the order of COLUMNS; the kernel distance on VGG16 features stands where the paper has KID, and
+    memory is the peak above the loaded model.
     """
     distance = 1e3 * s.distances["kernel_vgg16"][0] if "kernel_vgg16" in s.distances else None
     memory = s.cost["extra_bytes"] / 2**30 if "extra_bytes" in s.cost else None

@@ -1,8 +1,9 @@
-"""How far is a measurement from the data? Kernel distance of the lifted observations, as the paper's KID of what
-samplers are given: 65.68, 176.31, 46.39, 117.64 and 42.90 there.
+"""How far is a measurement from the data? Kernel distance of the lifted observations, as the paper's KID of
+what samplers are given: 65.68, 176.31, 46.39, 117.64 and 42.90 there.
 
-The distance here is on VGG16 features unless a file of Inception weights is given (`--set inception=FILE`); it can
-be compared within a task, not across tasks and not with the paper's figures. Needs images, but no model.
+The distance here is on VGG16 features unless a file of Inception weights is given (`--set inception=FILE`);
+it can be compared within a task, not across tasks and not with the paper's figures. Needs images, but no
+model.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 images each there).
 
 P, C, ρ, r, λ and the fresh perturbations around the settings kept for PASEO, with the arc anchor and the
-supplied mask for inpainting. Entries are ΔLPIPS to that reference: negative is better. On SD3.5 the paper lists
-twice the effective r of SR×8; the figures stand here beside the effective one.
+supplied mask for inpainting. Entries are ΔLPIPS to that reference: negative is better. On SD3.5 the paper
+lists twice the effective r of SR×8; the figures stand here beside the effective one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One CG iteration against the task's own budget: quality, time and memory (the paper's "full derivative").
 
-With a start at zero the only iterate of C = 1 goes along JᵀWb, the whole derivative of the measurement, scaled by
-CG's line search. LPIPS is paired over images with a bootstrap interval; the arc anchor, the supplied mask for
-inpainting.
+With a start at zero the only iterate of C = 1 goes along JᵀWb, the whole derivative of the measurement,
+scaled by CG's line search. LPIPS is paired over images with a bootstrap interval; the arc anchor, the
+supplied mask for inpainting.
 """
 
 from __future__ import annotations

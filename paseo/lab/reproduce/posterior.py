@@ -4,11 +4,14 @@ Every method restores the same measurements of `paseo.lab.reproduce.posterior_ca
 at the paper's budgets (PASEO 53 denoiser calls, all others at most 79), many draws per measurement:
 
     mean_error    ‖mean of the draws − posterior mean‖ / ‖posterior mean − prior mean‖
-    spread        √(variance of the draws / posterior variance), along the directions that the measurement shows (seen) and
-                  along the others (hidden); 1 is right, below 1 is over-confident
-    coverage      how often an entry of a draw lies in the posterior's central 90 % (of a Gaussian with its mean and variance)
-    distance      of means and of widths along the posterior's principal directions, √(Σ Δm² + Δs²), over the posterior's width
-    modes         total variation between the weights of the modes among draws and in the posterior (mixture only)
+    spread        √(variance of the draws / posterior variance), along the directions that the measurement
+                  shows (seen) and along the others (hidden); 1 is right, below 1 is over-confident
+    coverage      how often an entry of a draw lies in the posterior's central 90 % (of a Gaussian with its
+                  mean and variance)
+    distance      of means and of widths along the posterior's principal directions, √(Σ Δm² + Δs²), over
+                  the posterior's width
+    modes         total variation between the weights of the modes among draws and in the posterior (mixture
+                  only)
 
 Draws of the posterior itself (`exact`) say what a finite number of draws can show at best. A method's step
 size, for PASEO its number of CG iterations, is chosen on another measurement by `distance`, the same number
