@@ -159,7 +159,7 @@ def test_split_rules_are_checked() -> None:
         split(["a.png", "00750.png"], "number")
     with pytest.raises(BadInput, match="no training"):
         split(["00001.png", "00002.png"], "number")
-    with pytest.raises(BadInput, match="auto, number or hash"):
+    with pytest.raises(BadInput, match="auto, number, hash, ffhq"):
         split(["a.png", "b.png"], "random")  # ty: ignore[invalid-argument-type]
 
 
