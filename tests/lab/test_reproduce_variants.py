@@ -66,7 +66,7 @@ def test_every_experiment_runs_and_explains_itself(
 def test_experiments_without_a_benchmark(tmp_path: Path, tiny: Path, photos: Path, name: str) -> None:
     path = tmp_path / "result.json"
     data = {} if name == "bands" else {"model": str(tiny), "data": str(photos)}
-    part = {} if name in ("bands", "affine") else {"part": "all"}
+    part = {} if name == "bands" else {"part": "all"}
     small = {
         "observations": {"images": 3, "tasks": "sr4"},
         "affine": {"images": 1, "fitted": 1, "tasks": "sr4", "kernel": 1},

@@ -39,6 +39,7 @@ BATCH = 8
 class Options:
     model: str = "faces-128"
     data: str = "samples"  # a folder of images: its training part is fitted, its test part scored
+    part: str = "test"  # of a folder, scored; "all" halves it
     images: int = 64  # scored
     fitted: int = 256  # images that the affine operator is fitted to
     kernel: int = 7  # cells
@@ -80,10 +81,10 @@ def run(o: Options) -> Report:
 
 def images(o: Options) -> tuple[list[Picture], list[Picture]]:
     """Those to fit and those to score; the samples beside a model are halved."""
-    if o.data != "samples":
+    if o.data != "samples" and o.part != "all":
         fit = load_truths(o.model, o.data, "train", o.fitted)
-        return fit, load_truths(o.model, o.data, "test", o.images)
-    found = load_truths(o.model, "samples", "all", o.fitted + o.images)
+        return fit, load_truths(o.model, o.data, o.part, o.images)
+    found = load_truths(o.model, o.data, "all", o.fitted + o.images)
     half = max(1, min(o.fitted, len(found) // 2))
     return found[:half], found[half : half + o.images] or found[:1]
 
