@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -36,8 +36,8 @@ def reproduce(
       paseo reproduce tractable --json tractable.json     exactness on a known posterior
       paseo reproduce lincheck --out figures --quick
     """
-    from paseo.errors import BadInput
     from paseo.lab import reproduce as experiments
+    from paseo.settings.parse import field_name, split_assignment
 
     if name is None or listed:
         from paseo.lab.text import columns
@@ -47,15 +47,10 @@ def reproduce(
         lines = [[row[key] for key in ("command", "label", "what", "needs")] for row in rows]
         emit(json, rows, columns(header, lines))
         return
-    settings: dict[str, Any] = {k: v for k, v in (("model", model), ("preset", preset)) if v is not None}
-    for assignment in assignments or []:
-        key, equals, value = assignment.partition("=")
-        if not equals:
-            raise BadInput(
-                f"--set {assignment} is not of the form field=value. {name} has: "
-                f"{', '.join(experiments.options(name))}."
-            )
-        settings[key.strip().replace("-", "_")] = value.strip()
+    example = f"{next(iter(experiments.options(name)))}=…"
+    pairs = [split_assignment(text, example) for text in assignments or []]
+    settings = {key: value for key, value in (("model", model), ("preset", preset)) if value is not None}
+    settings |= {field_name(key): value for key, value in pairs}
     result = experiments.run(name, out=out, json=json, quick=quick, **settings)
     if json != "-":
         typer.echo(result.table())

@@ -20,6 +20,7 @@ from typing import Any, Protocol, get_args, get_type_hints
 
 from paseo.errors import BadInput
 from paseo.files import write_json
+from paseo.settings.parse import parse
 
 
 @dataclass(frozen=True)
@@ -173,10 +174,4 @@ def _typed(name: str, key: str, value: int | float | str) -> Any:
     known = options(name)
     if key not in known:
         raise BadInput(f"{name} has no setting {key!r}. It has: {', '.join(known)}.")
-    kind = next(
-        k for k in get_args(known[key][0]) or (known[key][0],) if k is not type(None)
-    )  # str | None is str
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise BadInput(f"{key}={value!r} is not a {kind.__name__}.") from error
+    return parse(value, known[key][0], key) if isinstance(value, str) else value
