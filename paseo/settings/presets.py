@@ -5,10 +5,10 @@
     preset("coco/sd35", "sr8").prompt                   None: the image's own caption
     preset("coco/sd35", "sr4", "daps")                  DAPS with the step size tuned there
 
-The paper's settings lie in `paper.json`: its tables "PASEO hyperparameters on FFHQ", "… on COCO" and "Settings
-of PASEO† that differ", with their scores from the full comparisons (1000 images; KID ×10³; seconds per image and
-GiB on one MI210), and what its part on competitors states about the other methods. Presets of embedded models
-lie beside their weights in `presets.json`. Both are read when asked for.
+The paper's settings lie in `paper.json`: its tables "PASEO hyperparameters on FFHQ", "… on COCO" and
+"Settings of PASEO† that differ", with their scores from the full comparisons (1000 images; KID ×10³;
+seconds per image and GiB on one MI210), and what its part on competitors states about the other methods.
+Presets of embedded models lie beside their weights in `presets.json`. Both are read when asked for.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class OperatorTraining(LoopConfig):
     )
     recipe: Literal["default", "paper"] = option(
         "default",
-        "paper: Adam at a constant 1e-4, no warm-up, clipping or averaging, but for options you change yourself.",
+        "paper: Adam at a constant 1e-4, no warm-up, clipping or averaging; your own options stay.",
     )
     start: Path | None = option(None, "Folder of an operator whose weights are the starting point.")
     name: str | None = option(

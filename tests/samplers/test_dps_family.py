@@ -60,7 +60,7 @@ def test_goodness_vanishes_for_a_codec_that_loses_nothing() -> None:
 
 
 def test_goodness_is_added_to_the_error() -> None:
-    """The step descends on ‖y − A(x̂)‖ + γ ‖x̂₀ − E(x̂)‖: with the other sign it would leave the encoder's range."""
+    """The step descends on ‖y − A(x̂)‖ + γ ‖x̂₀ − E(x̂)‖."""
     found = replace(problem("blur"), codec=Lossy())
     z = prior().sample(Noise([5, 6]))
     image = Lossy().decode(z)

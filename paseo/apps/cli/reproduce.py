@@ -32,7 +32,7 @@ def reproduce(
 
     \b
       paseo reproduce --list                              what there is
-      paseo reproduce anchors --model stabilityai/stable-diffusion-3.5-medium --preset ffhq/sd35 --set operators=OPS
+      paseo reproduce anchors --model MODEL --preset ffhq/sd35 --set operators=FOLDER
       paseo reproduce tractable --json tractable.json     exactness on a known posterior
       paseo reproduce lincheck --out figures --quick
     """

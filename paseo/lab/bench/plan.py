@@ -39,7 +39,7 @@ class BenchPlan:
 
 
 def make_plan(config: BenchConfig) -> BenchPlan:
-    """All cells, grouped by task and method; loads the model to know its hashes and what each method can do."""
+    """All cells, grouped by task and method; loads the model for its hashes and what each method can do."""
     pictures = pictures_of(config)
     cells: list[Cell] = []
     unsupported: dict[str, dict[str, str]] = {}

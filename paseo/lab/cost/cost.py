@@ -194,7 +194,7 @@ def measure_cost(
     clock: str = "wall",
     say: Callable[[str], None] = lambda text: None,
 ) -> CostReport:
-    """Build the networks and measure every task over `steps` time points (2·steps − 3 denoiser calls each)."""
+    """Build the networks and measure every task over `steps` time points (2·steps − 3 denoiser calls)."""
     if steps < 3:
         raise BadInput(f"steps={steps} is too few: a run needs at least 3 time points.")
     unknown = [name for name in tasks if name not in TASKS]

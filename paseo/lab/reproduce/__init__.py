@@ -16,7 +16,7 @@ import sys
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, get_args, get_type_hints
+from typing import Any, Protocol, get_type_hints
 
 from paseo.errors import BadInput
 from paseo.files import write_json

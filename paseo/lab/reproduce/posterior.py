@@ -202,7 +202,7 @@ def measure(case: Case, name: str, o: Options) -> PosteriorRow:
 
 
 def search(case: Case, name: str, sampler: Any, o: Options) -> tuple[Any, dict[str, float]]:
-    """The step size with the smallest distance on another measurement; trials are spaced by a factor of four."""
+    """The step size with the smallest distance on another measurement; trials are a factor of four apart."""
     if name in NOTHING_TO_TUNE:
         return sampler, {}
     field, values = trial_values(name, sampler, o.trials)

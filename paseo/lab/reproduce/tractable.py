@@ -171,7 +171,7 @@ class LinearGaussian:
         return m + shift, spread * rest @ rest.T + self.r**2 * K @ K.T
 
     def relaxed_law(self, rho: float) -> tuple[Tensor, Tensor]:
-        """(m, V) of z + ρK(ỹ − Hz) with z ~ N(0, I): a fraction ρ of the correction from the expansion point."""
+        """(m, V) of z + ρK(ỹ − Hz) with z ~ N(0, I): a fraction ρ of the correction."""
         m, K = self.target.mean[0], self.K
         rest = torch.eye(m.numel(), dtype=m.dtype) - rho * K @ self.H.H
         return rho * m, rest @ rest.T + (rho * self.r) ** 2 * K @ K.T
