@@ -20,7 +20,7 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.seeds import of_image
-from paseo.train.data import Rule, Source, decode_image, find_images, split
+from paseo.train.data import Rule, Source, decode_image, find_sources, split
 
 Part = Literal["all", "train", "validation", "test"]
 
@@ -67,7 +67,7 @@ def load_pictures(
     The parts are those of training (`paseo.train.data.split`): for the synthetic faces test is 0–499,
     validation 500–749.
     """
-    sources = sorted(find_images(data), key=lambda s: s.name)
+    sources = sorted(find_sources(data), key=lambda s: s.name)
     if part != "all":
         positions = split([s.name for s in sources], rule)[part]
         sources = [sources[int(i)] for i in positions]

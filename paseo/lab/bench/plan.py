@@ -20,7 +20,7 @@ from paseo.record import sampler_record
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """The cells of a benchmark, and what cannot be one of them."""
 
     config: BenchConfig
@@ -37,8 +37,8 @@ class Plan:
         }
 
 
-def make_plan(config: BenchConfig) -> Plan:
-    """All cells, grouped by task and method; loads the model to know its hashes and what each method can do."""
+def make_plan(config: BenchConfig) -> BenchPlan:
+    """All cells, grouped by task and method; loads the model for its hashes and what each method can do."""
     pictures = pictures_of(config)
     cells: list[Cell] = []
     unsupported: dict[str, dict[str, str]] = {}
@@ -52,10 +52,10 @@ def make_plan(config: BenchConfig) -> Plan:
                 continue
             cells += _cells(config, setup, spec, pictures)
     _check_unique(cells)
-    return Plan(config, tuple(cells), unsupported)
+    return BenchPlan(config, tuple(cells), unsupported)
 
 
-def write(plan: Plan, folder: Path) -> Store:
+def write(plan: BenchPlan, folder: Path) -> Store:
     """config.yaml, plan.jsonl and unsupported.json; results that are there already stay."""
     write_text(folder / "config.yaml", plan.config.to_yaml())
     write_json(folder / "unsupported.json", plan.unsupported)
@@ -94,7 +94,7 @@ def setup_of(
         c.operators.get(task),
         c.noise_seed,
         c.device,
-        dict(c.model_options if options is None else options),
+        dict(c.options_of(task) if options is None else options),
         preset=c.preset_table,
     )
     if spec is None:
@@ -107,9 +107,10 @@ def _cells(
     config: BenchConfig, setup: Setup, spec: MethodSpec, pictures: Sequence[Picture]
 ) -> Iterator[Cell]:
     chosen = pictures[: spec.count]
+    batch = 1 if config.captioned(setup.task.name) else config.batch
     for seed in config.seeds:
-        for start in range(0, len(chosen), config.batch):
-            together = chosen[start : start + config.batch]
+        for start in range(0, len(chosen), batch):
+            together = chosen[start : start + batch]
             for picture in together:
                 yield Cell(
                     task=setup.task.name,
@@ -123,7 +124,7 @@ def _cells(
                     seed=seed,
                     model=config.model,
                     hashes=setup.hashes,
-                    options=setup.recipe.model_options(),
+                    options=setup.recipe.model_options() | config.options_of(setup.task.name, picture.name),
                     protocol=PROTOCOL,
                     metrics=config.metrics,
                     company=tuple(p.sha256 for p in together),

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from paseo.base import BindsNoise, Codec, Counted, LatentOperator, Prior, Problem
 from paseo.degrade import task as task_named
+from paseo.lab.text import Value, columns
 from paseo.metrics.cost import Cost
 from paseo.noise import Noise
 from paseo.problem import pose
@@ -64,14 +65,15 @@ class MethodCosts:
         return asdict(self)
 
     def text(self) -> str:
-        lines = [f"{self.side}×{self.side} on {self.device} ({self.threads} threads)"]
-        lines.append(
-            f"{'method':10}{'calls/step':>11}{'s/step':>9}{'CPU s/step':>12}{'peak MiB':>10}{'graph MiB':>11}   differentiates"
-        )
-        for r in self.rows:
-            figures = f"{r.nfe / r.steps:11.2f}{r.seconds:9.3f}{r.cpu_seconds:12.3f}{r.peak_bytes / MIB:10.1f}{r.graph_bytes / MIB:11.1f}"
-            lines.append(f"{r.method:10}{figures}   {r.differentiates}")
-        return "\n".join(lines)
+        header = ("method", "calls/step", "s/step", "CPU s/step", "peak MiB", "graph MiB", "differentiates")
+        lines: list[list[Value]] = [
+            [
+                *(r.method, r.nfe / r.steps, r.seconds, r.cpu_seconds),
+                *(r.peak_bytes / MIB, r.graph_bytes / MIB, r.differentiates),
+            ]
+            for r in self.rows
+        ]
+        return f"{self.side}×{self.side} on {self.device} ({self.threads} threads)\n" + columns(header, lines)
 
 
 def measure_methods(
