@@ -22,7 +22,9 @@ from torch import Tensor, nn
 from paseo.base import Codec, Counted, Degradation, LatentOperator, Prior, Problem, Sampler, Watch, ignore
 from paseo.errors import BadInput, Unsupported, out_of_memory
 from paseo.images import to_signed, to_tensor, to_unit
+from paseo.memory import Choice, tiling
 from paseo.noise import Noise
+from paseo.windows import Windows
 
 
 class LatentModel(Protocol):
@@ -43,6 +45,7 @@ class Restored:
     seeds: tuple[int, ...]  # image i is the draw of seeds[i]
     nfe: int  # denoiser calls, each serving the whole batch
     seconds: float  # from encoding to decoding
+    windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
 
     @property
     def mean(self) -> Tensor:
@@ -70,6 +73,7 @@ def restore(
     sigma_y: float = 0.01,
     seeds: int | Sequence[int] | Sequence[torch.Generator] = 0,
     size: tuple[int, int] | None = None,
+    windows: Choice = "auto",
     watch: Watch = ignore,
 ) -> Restored:
     """Draw restorations of y (PIL, (3,h,w) or (B,3,h,w) in [0,1]; σ_y in the same units).
@@ -77,7 +81,8 @@ def restore(
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single
     integer that all of them use: an image alone and the same image in company have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
-    no multiple of the factor).
+    no multiple of the factor). `windows` says how a large canvas is walked: "auto" takes it whole where it fits into
+    memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent cells.
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)
@@ -87,28 +92,21 @@ def restore(
         getattr(degradation, "degradation", degradation),
         getattr(sampler, "sampler", sampler),
     )  # of a task, of a preset
-    lifted = degradation.lift(y, size)
-    fitted = Padded(codec, (lifted.shape[-2], lifted.shape[-1]), getattr(prior, "multiple", 1))
-    y_z = fitted.encode(lifted)
-    problem = Problem(
-        y,
-        y_z,
-        sigma_y,
-        bound(operator, sigma_y),
-        degradation,
-        fitted,
-        observed_cells(degradation, fitted, y_z),
-    )
-    if reason := sampler.unsupported(problem):
-        raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
-    counted = Counted(prior)
-    with out_of_memory(
-        f"the restoration of {len(y)} images of {fitted.size[0]}×{fitted.size[1]}",
-        "Give fewer seeds or images at a time.",
-    ):
+    with out_of_memory(f"the restoration of a measurement of {y.shape[-2]}×{y.shape[-1]}", way_out(len(y))):
+        lifted, multiple = degradation.lift(y, size), getattr(prior, "multiple", 1)
+        image, operator = (lifted.shape[-2], lifted.shape[-1]), bound(operator, sigma_y)
+        canvas = Padded(codec, image, multiple).latent_size
+        tiles = tiling(prior, codec, operator, canvas, len(y), choice=windows, grain=multiple)
+        fitted = Padded(tiles.codec(codec), image, multiple)
+        y_z = fitted.encode(lifted)
+        cells = observed_cells(degradation, fitted, y_z)
+        problem = tiles.problem(Problem(y, y_z, sigma_y, operator, degradation, fitted, cells))
+        if reason := sampler.unsupported(problem):
+            raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
+        counted = Counted(tiles.prior(prior))
         z = sampler(counted, problem, noise, watch)
         x = to_unit(fitted.decode(z)).clamp(0, 1)
-    return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start)
+    return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start, tiles.windows)
 
 
 class Padded:
@@ -149,6 +147,13 @@ def extend(x: Tensor, size: tuple[int, int]) -> Tensor:
             pad = (0, extra, 0, 0) if axis == -1 else (0, 0, 0, extra)
             x = F.pad(x, pad, mode="reflect" if extra < x.shape[axis] else "replicate")
     return x
+
+
+def way_out(images: int) -> str:
+    """What really needs less memory."""
+    fewer = "Give fewer seeds or images at a time, " if images > 1 else ""
+    rest = "use smaller windows (windows=Windows(side=64)), a smaller factor, or crop the picture."
+    return fewer + "or " + rest if fewer else rest[0].upper() + rest[1:]
 
 
 def bound(operator: Any, sigma_y: float) -> LatentOperator:

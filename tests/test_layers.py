@@ -26,7 +26,7 @@ NOUNS = {
     "metrics",
 }
 FILES = {"files", "images", "sheet", "record"}
-LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
+LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street", "memory", "windows"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -34,20 +34,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "linalg": set(),
     "metrics": {"errors"},
     "schedule": {"errors"},
-    "base": {"noise", "schedule"},
+    "windows": {"errors"},  # where windows lie on a canvas, and their weights
+    "base": {"noise", "schedule", "windows"},
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files"},  # the JSON beside every output
     "degrade": {"base", "errors"},
-    "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "linalg", "noise"},
-    "priors": {"base", "errors", "files", "schedule"},
+    "codecs": {"base", "errors", "noise", "windows"},
+    "operators": {"base", "errors", "files", "linalg", "noise", "windows"},
+    "priors": {"base", "errors", "files", "schedule", "windows"},
+    "memory": {"base", "codecs", "errors", "operators", "priors", "windows"},  # what fits, and in which windows
     "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
-    "street": {"base", "noise", "errors", "images"},
+    "street": {"base", "noise", "errors", "images", "memory", "windows"},
     "settings": {"samplers", "schedule", "degrade", "errors"},
     "models": (NOUNS - {"metrics", "samplers"}),
-    "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
+    "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models", "memory"},  # everything that knows diffusers
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines
