@@ -45,7 +45,9 @@ def test_a_window_keeps_its_place_on_the_canvas() -> None:
     assert isinstance(H, LocalOperator)
     whole = H.net.positions(torch.empty(1, 4, *CANVAS, dtype=torch.double))
     here = H.at(area, CANVAS)
-    torch.testing.assert_close(here.net.positions(torch.empty(1, 4, 24, 24, dtype=torch.double)), area.cut(whole))
+    torch.testing.assert_close(
+        here.net.positions(torch.empty(1, 4, 24, 24, dtype=torch.double)), area.cut(whole)
+    )
     assert here._weights() is H._weights()
     assert H.net.position.shape[-2:] == (64, 64)
 
