@@ -4,6 +4,8 @@ the map.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -35,7 +37,7 @@ def test_weights_sum_to_one_and_are_zero_in_the_halo(
     assert first[0] == 0
     assert first[-1] == length - side
     assert all(start % 4 == 0 for start in first)
-    assert all(0 < b - a <= side - overlap for a, b in zip(first, first[1:], strict=False))
+    assert all(0 < b - a <= side - overlap for a, b in pairwise(first))
     weights = axis_weights(first, side, length, windows, scale)
     total = torch.zeros(length * scale, dtype=torch.float64)
     for start, w in zip(first, weights, strict=True):
