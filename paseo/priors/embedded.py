@@ -32,19 +32,6 @@ def velocity_net(config: Mapping[str, Any]) -> FlowUNet | LocalUNet:
     )
 
 
-def velocity_net(config: Mapping[str, Any]) -> FlowUNet | LocalUNet:
-    """The network that a config describes: `"kind": "local"` is the translation-equivariant one."""
-    options = {name: value for name, value in config.items() if name != "kind"}
-    kind = config.get("kind", "global")
-    if kind == "local":
-        return LocalUNet(**options)
-    if kind == "global":
-        return FlowUNet(**options)
-    raise BadInput(
-        f"config.json names a prior of the kind {kind!r}; this version knows 'global' and 'local'."
-    )
-
-
 class EmbeddedPrior(nn.Module):
     """E[z | x_t = x] by the flow network; gradients flow through x where a method asks for them."""
 
