@@ -18,9 +18,36 @@ from torch import Tensor
 
 from paseo.noise import Noise
 from paseo.schedule import Point, Schedule
+from paseo.windows import Area
 
 LatentOperator = Callable[[Tensor], Tensor]
 """H_ψ: clean latent → encoding of the degraded image, already bound to the measurement's noise level."""
+
+
+@runtime_checkable
+class LocalOperator(Protocol):
+    """An operator that can stand at one window of a larger canvas."""
+
+    def __call__(self, z: Tensor, /) -> Tensor: ...
+    def at(self, area: Area, canvas: tuple[int, int]) -> LatentOperator:
+        """H on the window `area` of a canvas of (h, w) cells."""
+        ...
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A part that knows its memory: peak bytes per latent cell and image while it runs."""
+
+    @property
+    def cell_bytes(self) -> int: ...
+
+
+@runtime_checkable
+class Sees(Protocol):
+    """A network that knows how many cells to each side it sees; None: the whole picture."""
+
+    @property
+    def receptive_field(self) -> int | None: ...
 
 
 @runtime_checkable

@@ -46,9 +46,21 @@ def pose(
     """
     y = to_signed(y.to(device_of(codec)))
     lifted, fitted = fit(y, degradation, codec, prior, size)
+    return encoded(y, lifted, fitted, bound(operator, sigma_y), degradation, sigma_y)
+
+
+def encoded(
+    y: Tensor,
+    lifted: Tensor,
+    fitted: Padded,
+    operator: LatentOperator,
+    degradation: Degradation,
+    sigma_y: float,
+) -> Problem:
+    """The problem of a measurement y in [-1,1] that `fit` has brought to the image's size."""
     y_z = fitted.encode(lifted)
     cells = observed_cells(degradation, fitted, y_z)
-    return Problem(y, y_z, signed_std(sigma_y), bound(operator, sigma_y), degradation, fitted, cells)
+    return Problem(y, y_z, signed_std(sigma_y), operator, degradation, fitted, cells)
 
 
 def fit(
@@ -66,8 +78,13 @@ class Padded:
         self.codec = codec
         self.size = size  # (H, W) of the image
         self.factor = codec.factor
+        self.multiple = multiple
         step = codec.factor * multiple  # pixels: the codec's cell times what the prior's own halvings need
         self.padded = (math.ceil(size[0] / step) * step, math.ceil(size[1] / step) * step)
+
+    def around(self, codec: Codec) -> Padded:
+        """The same sizes with another codec inside."""
+        return Padded(codec, self.size, self.multiple)
 
     @property
     def latent_size(self) -> tuple[int, int]:

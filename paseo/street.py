@@ -33,11 +33,13 @@ from paseo.base import (
 from paseo.degrade import Task
 from paseo.errors import BadInput, Unsupported, out_of_memory
 from paseo.images import to_tensor
+from paseo.memory import Choice, tiling
 from paseo.noise import Noise
-from paseo.problem import pose
+from paseo.problem import bound, device_of, encoded, fit
 from paseo.seeds import for_batch
 from paseo.settings.presets import Preset
-from paseo.units import to_unit
+from paseo.units import to_signed, to_unit
+from paseo.windows import Windows
 
 
 class LatentModel(Protocol):
@@ -58,6 +60,7 @@ class Restored:
     seeds: tuple[int, ...]  # image i is the draw of seeds[i]
     nfe: int  # denoiser calls, each serving the whole batch
     seconds: float  # from encoding to decoding
+    windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
 
     @property
     def mean(self) -> Tensor:
@@ -85,6 +88,7 @@ def restore(
     sigma_y: float = 0.01,
     seeds: int | Sequence[int] | Sequence[torch.Generator] = 0,
     size: tuple[int, int] | None = None,
+    windows: Choice = "auto",
     watch: Watch = ignore,
 ) -> Restored:
     """Draw restorations of y (PIL, (3,h,w) or (B,3,h,w) in [0,1]; σ_y in the same units).
@@ -92,30 +96,34 @@ def restore(
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single
     integer that all of them use: an image alone and the same image in a batch have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
-    no multiple of the factor).
+    no multiple of the factor). `windows` says how a large canvas is walked: "auto" takes it whole where it fits into
+    memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent cells.
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)
     start = time.perf_counter()
     degradation = degradation.degradation if isinstance(degradation, Task) else degradation
     sampler = sampler.sampler if isinstance(sampler, Preset) else sampler
-    counted = Counted(prior)
     what = f"the restoration of {len(y)} images that were measured at {y.shape[-2]}×{y.shape[-1]}"
-    with out_of_memory(what, "Give fewer seeds or images at a time."):
-        problem = pose(
-            y,
-            prior=prior,
-            codec=codec,
-            operator=operator,
-            degradation=degradation,
-            sigma_y=sigma_y,
-            size=size,
-        )
+    with out_of_memory(what, way_out(len(y))):
+        y, H = to_signed(y.to(device_of(codec))), bound(operator, sigma_y)
+        lifted, fitted = fit(y, degradation, codec, prior, size)
+        tiles = tiling(prior, codec, H, fitted.latent_size, len(y), choice=windows, grain=fitted.multiple)
+        fitted = fitted.around(tiles.codec(codec))
+        problem = tiles.problem(encoded(y, lifted, fitted, H, degradation, sigma_y))
+        counted = Counted(tiles.prior(prior))
         if reason := sampler.unsupported(problem):
             raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
         z = sampler(counted, problem, noise, watch)
         x = decoded(problem, z)
-    return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start)
+    return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start, tiles.windows)
+
+
+def way_out(images: int) -> str:
+    """What really needs less memory."""
+    fewer = "Give fewer seeds or images at a time, " if images > 1 else ""
+    rest = "use smaller windows (windows=Windows(side=64)), a smaller factor, or crop the picture."
+    return fewer + "or " + rest if fewer else rest[0].upper() + rest[1:]
 
 
 def decoded(problem: Problem, z: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ NOUNS = {
     "setting",
 }
 FILES = {"files", "images", "sheet", "record", "version"}
-LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street"}
+LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street", "memory", "windows"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -43,23 +43,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"errors"},  # whatever is derived from a seed
     "metrics": {"errors"},
     "schedule": {"errors"},
-    "base": {"noise", "schedule"},
+    "windows": {"errors"},  # where windows lie on a canvas, and their weights
+    "base": {"noise", "schedule", "windows"},
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors", "seeds", "units"},
-    "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version"},
-    "priors": {"base", "errors", "files", "schedule"},
+    "codecs": {"base", "errors", "noise", "windows"},
+    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version", "windows"},
+    "priors": {"base", "errors", "files", "schedule", "windows"},
+    "memory": {"base", "codecs", "errors", "operators", "priors", "windows"},  # what fits, in which windows
     "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
     "problem": {"base", "units"},  # the only place that lifts, pads, encodes and finds observed cells
     "models": (NOUNS - {"metrics", "samplers"}),
-    "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
+    "hub": (NOUNS - {"metrics", "samplers"})
+    | {"files", "models", "memory"},  # everything that knows diffusers
     "settings": {"samplers", "schedule", "setting", "degrade", "errors", "hub"},
     # the only one that chooses
     "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
-    "street": {"base", "noise", "seeds", "units", "degrade", "errors", "images", "problem", "settings"},
+    "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}
+    | {"units", "windows"},
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

@@ -28,6 +28,11 @@ class EmbeddedCodec(nn.Module):
 
         self.hash = weights_hash({**net.encoder.state_dict(), "mean": net.mean, "std": net.std})
 
+    @property
+    def cell_bytes(self) -> int:
+        """Peak memory per latent cell, measured (see paseo.memory): seven maps at half the picture's resolution."""
+        return 7 * 4 * 16 * self.net.decoder.head.in_channels
+
     def encode(self, x: Tensor) -> Tensor:
         check_image(x, self.factor)
         return self.net.encode(x)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,7 @@ from paseo.errors import BadInput
 from paseo.operators.config import OperatorConfig
 from paseo.operators.embedding import EMBEDDING, POSITION_CHANNELS, noise_embedding, position_map
 from paseo.operators.tangent import BoundOperator
+from paseo.windows import Area
 
 WIDTHS = (48, 96, 128)  # channels of the three levels
 GROUPS = 8  # of every GroupNorm
@@ -107,6 +109,13 @@ class OperatorNet(nn.Module):
                 stacklevel=2,
             )
         return BoundOperator(self, 2.0 * sigma_y)
+
+    def at(self, area: Area, canvas: tuple[int, int]) -> OperatorNet:
+        """The same network at a window of a canvas: its position map is cut from the whole canvas's."""
+        whole = self.positions(self.position.new_empty(1).expand(1, 1, *canvas))
+        here = copy(self)
+        here._buffers = {**self._buffers, "position": area.cut(whole).contiguous()}
+        return here
 
     def blocks(self) -> list[Block]:
         """The seven blocks in the order in which they run."""

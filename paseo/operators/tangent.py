@@ -16,6 +16,7 @@ is seen by the next `bind`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from paseo.operators.embedding import noise_embedding
+from paseo.windows import Area
 
 if TYPE_CHECKING:
     from paseo.operators.net import Block, OperatorNet
@@ -34,6 +36,8 @@ FUSED_DEVICES = ("cpu", "cuda")  # where aten has a GroupNorm backward kernel
 
 class BoundOperator:
     """z ↦ H(z, s) for one noise level s (std on [-1,1] images): what samplers call and linearise."""
+
+    cell_bytes = 19 * 1024  # linearised, per latent cell (see paseo.memory)
 
     def __init__(self, net: OperatorNet, s: float) -> None:
         self.net, self.s = net, s
@@ -57,6 +61,13 @@ class BoundOperator:
         self.net.check_latent(z)
         tangent = NetTangent(self._weights(), z.detach().contiguous(), self.net.positions(z))
         return tangent.value, tangent.jvp, tangent.vjp
+
+    def at(self, area: Area, canvas: tuple[int, int]) -> BoundOperator:
+        """The operator at a window of a canvas of (h, w) cells; the packed weights are shared."""
+        self._weights()
+        here = copy(self)
+        here.net = self.net.at(area, canvas)
+        return here
 
     def _weights(self) -> PackedNet:
         now = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in self.net.parameters())

@@ -16,6 +16,8 @@ from paseo.priors.local_net import LocalUNet
 from paseo.priors.net import FlowUNet
 from paseo.schedule import Flow, Schedule
 
+MAPS = 22  # of float32 at the finest level live at the network's peak
+
 
 def velocity_net(config: Mapping[str, Any]) -> FlowUNet | LocalUNet:
     """The network that a config describes: `"kind": "local"` is the translation-equivariant one."""
@@ -39,6 +41,16 @@ class EmbeddedPrior(nn.Module):
         self.schedule: Schedule = schedule or Flow()
         self.hash = digest
         self.multiple = 2 ** len(net.shrink)  # the latent's sides are halved this often on the way down
+
+    @property
+    def receptive_field(self) -> int | None:
+        """Cells to each side that are seen; None for a network that sees the whole picture and where it is."""
+        return self.net.receptive_field if isinstance(self.net, LocalUNet) else None
+
+    @property
+    def cell_bytes(self) -> int:
+        """Peak memory per latent cell, measured (see paseo.memory): so many maps of the finest width."""
+        return int(MAPS * 4 * self.net.stem.out_channels)
 
     def x0(self, x: Tensor, t: float) -> Tensor:
         time = torch.full((x.shape[0],), t, dtype=x.dtype, device=x.device)

@@ -131,7 +131,8 @@ def _task(
     elif not isinstance(given, str):
         found = given
     else:
-        name = given or (INPAINT if masked else learned.degradation if learned is not None else "")
+        of_operator = "" if learned is None else learned.degradation
+        name = given or (INPAINT if masked else of_operator)
         if not name:
             raise BadInput(
                 f"What happened to the image? Give a task: {', '.join(t.name for t in tasks())}, or "

@@ -28,7 +28,8 @@ from paseo.hub.names import KNOWN, known_family
 MODELS = Path(__file__).parents[1] / "models"
 PAPER_FILE = Path(__file__).with_name("paper.json")
 PAPER, PAPER_DAGGER = "paseo", "paseo-dagger"
-PHOTO = "A high quality photo"  # the prompt where nobody describes the picture
+# The paper's prompts: of a face, and where nobody describes the picture.
+FACE, PHOTO = "A high quality photo of a face", "A high quality photo"
 
 
 @dataclass(frozen=True)
