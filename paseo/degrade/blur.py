@@ -11,6 +11,7 @@ copied from; it is not the blur itself.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -88,11 +89,14 @@ class GaussianBlur:
         return rows, columns
 
 
-class KernelBlur:
-    """What all blurs by a kernel share; a subclass has the `kernel` (h, w), with odd sides and sum 1."""
+class KernelBlur(ABC):
+    """What all blurs by a kernel share; a subclass says which one."""
 
-    kernel: Tensor
     linear: ClassVar[bool] = True
+
+    @abstractmethod
+    def spread(self) -> Tensor:
+        """(h, w), odd sides and sum 1: what a single bright pixel becomes."""
 
     def output_size(self, height: int, width: int) -> Size:
         return height, width
@@ -100,7 +104,7 @@ class KernelBlur:
     def __call__(self, x: Tensor) -> Tensor:
         """The measurement without noise; not clamped."""
         check_images(x)
-        return _convolve(x, self.kernel)
+        return _convolve(x, self.spread())
 
     def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
         """The measurement itself: it has the image's size."""
@@ -110,7 +114,7 @@ class KernelBlur:
     def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
         """Aᵀy: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩, borders included."""
         check_images(y, "The measurement")
-        return _convolve_adjoint(self.lift(y, size), self.kernel)
+        return _convolve_adjoint(self.lift(y, size), self.spread())
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +142,9 @@ class Blur(KernelBlur):
     def params(self) -> dict[str, Any]:
         return {"kernel": self.kernel.tolist()}
 
+    def spread(self) -> Tensor:
+        return self.kernel
+
     @property
     def moments(self) -> Moments:
         return moments_of(self.kernel)
@@ -163,8 +170,7 @@ class StretchedBlur(KernelBlur):
     def params(self) -> dict[str, Any]:
         return asdict(self)
 
-    @property
-    def kernel(self) -> Tensor:
+    def spread(self) -> Tensor:
         return gaussian_kernel(self.along, self.across, self.angle)
 
     @property
@@ -190,8 +196,7 @@ class MotionBlur(KernelBlur):
     def params(self) -> dict[str, Any]:
         return asdict(self)
 
-    @property
-    def kernel(self) -> Tensor:
+    def spread(self) -> Tensor:
         return motion_kernel(self.length, self.angle)
 
     @property

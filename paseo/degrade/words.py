@@ -43,9 +43,9 @@ class Parameter:
     def checked(self, value: object, typed: str) -> float:
         """The number itself, if it is one and lies in the range."""
         ok = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not ok or not self.low <= float(value) <= self.high or (self.whole and float(value) % 1):  # ty: ignore[invalid-argument-type]
+        if not ok or not self.low <= float(value) <= self.high or (self.whole and float(value) % 1):
             raise BadInput(f"{typed!r}: the {self.meaning} is {self.range}, got {value!r}.")
-        return int(value) if self.whole else float(value)  # ty: ignore[invalid-argument-type]
+        return int(value) if self.whole else float(value)
 
 
 @dataclass(frozen=True)

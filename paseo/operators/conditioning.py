@@ -36,11 +36,12 @@ class ParameterEncoder(nn.Module):
         self.scales = nn.ModuleList([_zero(nn.Linear(EMBEDDING, width)) for width in blocks])
         self.mix = _zero(nn.Linear(EMBEDDING, MIXED))
         spread = 1 / math.sqrt(channels * REACH)
-        self.kernels = nn.Parameter(spread * torch.randn(MIXED, channels, channels, REACH, REACH))
+        self.kernels = nn.Parameter(spread * torch.randn(MIXED * channels, channels, REACH, REACH))
 
     def forward(self, c: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """(u, e + A u)."""
-        u = torch.cat([waves(c), e.expand(c.shape[0], -1)], dim=1)
+        rows = max(len(c), len(e))
+        u = torch.cat([waves(c).expand(rows, -1), e.expand(rows, -1)], dim=1)
         u = F.silu(self.second(F.silu(self.first(u))))
         return u, e + self.shift(u)
 
@@ -50,7 +51,8 @@ class ParameterEncoder(nn.Module):
 
     def kernel(self, u: Tensor) -> Tensor:
         """(B, C, C, 5, 5): the mixed convolution."""
-        return torch.einsum("bj,jxyhw->bxyhw", self.mix(u), self.kernels.to(u.dtype))
+        a = self.mix(u)
+        return torch.einsum("bj,jxyhw->bxyhw", a, self.kernels.to(a.dtype).unflatten(0, (MIXED, -1)))
 
     def convolve(self, z: Tensor, u: Tensor) -> Tensor:
         """Each sample with its own mixture; one row of u serves all."""

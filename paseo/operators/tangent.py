@@ -130,9 +130,10 @@ class PackedNet:
 class NormTangent:
     """A GroupNorm at a."""
 
-    __slots__ = ("a", "gamma", "groups", "mean", "rstd", "shape", "weight")
+    __slots__ = ("a", "gamma", "groups", "mean", "norm", "rstd", "shape", "weight")
 
     def __init__(self, norm: nn.GroupNorm, a: Tensor) -> None:
+        self.norm = norm
         self.a, self.groups, self.shape = (
             a,
             norm.num_groups,
@@ -141,7 +142,8 @@ class NormTangent:
         self.weight = norm.weight.detach()
         self.gamma = self.weight.view(1, -1, 1, 1)
 
-    def value(self, norm: nn.GroupNorm) -> Tensor:
+    def value(self) -> Tensor:
+        norm = self.norm
         n, self.mean, self.rstd = aten.native_group_norm(
             self.a, norm.weight, norm.bias, *self.shape, self.groups, norm.eps
         )
@@ -166,17 +168,18 @@ class NormTangent:
 class CellNormTangent:
     """A normalisation per cell at a: as NormTangent, with the channels of a cell as the one group."""
 
-    __slots__ = ("a", "gamma", "rstd", "weight")
+    __slots__ = ("a", "gamma", "norm", "rstd", "weight")
 
     def __init__(self, norm: CellNorm, a: Tensor) -> None:
+        self.norm = norm
         self.a, self.weight = a, norm.weight.detach()
         self.gamma = self.weight.view(1, -1, 1, 1)
 
-    def value(self, norm: CellNorm) -> Tensor:
+    def value(self) -> Tensor:
         self.a = self.a - self.a.mean(1, keepdim=True)
-        self.rstd = (self.a.square().mean(1, keepdim=True) + norm.eps).rsqrt()
+        self.rstd = (self.a.square().mean(1, keepdim=True) + self.norm.eps).rsqrt()
         self.a.mul_(self.rstd)
-        return torch.addcmul(norm.bias.view(1, -1, 1, 1), self.a, self.gamma)
+        return torch.addcmul(self.norm.bias.view(1, -1, 1, 1), self.a, self.gamma)
 
     def project(self, t: Tensor, weight: Tensor | None = None) -> Tensor:
         """P (γ t) / std with γ = `weight`, or P t / std."""
@@ -197,13 +200,13 @@ class BlockTangent:
     def __init__(self, p: PackedBlock, x: Tensor) -> None:
         self.p = p
         self.norm1 = norm_tangent(p.norm1, p.conv1.value(x))
-        n = self.norm1.value(p.norm1)
+        n = self.norm1.value()
         gain = self.norm1.gamma if p.scale is None else self.norm1.gamma * p.scale
         self.factor1 = aten.silu_backward(gain.expand_as(n), n)  # γ SiLU′, times the family's factor
         n = F.silu(n, inplace=True)
         n = n.add_(p.shift) if p.scale is None else n.mul_(p.scale).add_(p.shift)
         self.norm2 = norm_tangent(p.norm2, p.conv2.value(n))
-        n = self.norm2.value(p.norm2).add_(x if p.skip is None else p.skip.value(x))
+        n = self.norm2.value().add_(x if p.skip is None else p.skip.value(x))
         self.factor2 = aten.silu_backward(n.new_ones(()).expand_as(n), n)  # SiLU′
         self.value = F.silu(n, inplace=True)
 

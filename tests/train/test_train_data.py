@@ -15,7 +15,8 @@ from toy_pictures import picture
 
 from paseo.errors import BadInput
 from paseo.train.arrays import ArrayWriter, open_array
-from paseo.train.data import decode_image, find_images, load_images, split, to_tensor
+from paseo.train.data import decode_image, find_images, load_images, to_tensor
+from paseo.train.splits import split
 from paseo.train.pairs import load_pairs
 
 
@@ -160,7 +161,7 @@ def test_split_rules_are_checked() -> None:
     with pytest.raises(BadInput, match="no training"):
         split(["00001.png", "00002.png"], "number")
     with pytest.raises(BadInput, match="auto, number or hash"):
-        split(["a.png", "b.png"], "random")  # ty: ignore[invalid-argument-type]
+        split(["a.png", "b.png"], "random")
 
 
 def test_array_files_are_safetensors_and_appear_whole(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from paseo.metrics.lpips import weights_available
 from paseo.models import load_model
 from paseo.operators.store import load_operator
 from paseo.train.codec import CodecTraining, train_codec
-from paseo.train.data import load_images, split
+from paseo.train.data import load_images
+from paseo.train.splits import split
 from paseo.train.export import half, write_model_config, write_weights
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import clean_latents, encode

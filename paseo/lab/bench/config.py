@@ -27,7 +27,6 @@ from paseo.lab.bench.pictures import Part
 from paseo.lab.bench.scores import METRICS, metric
 from paseo.models import available
 from paseo.samplers import METHODS
-from paseo.train.data import Rule
 
 Label = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=-]*$", max_length=80)
@@ -44,7 +43,7 @@ class Data(_Strict):
 
     path: str = "samples"  # a folder, tar file or list; "samples" are the held-out images beside the model
     part: Part = "all"
-    rule: Rule = "auto"
+    rule: str = "auto"
     first: int = Field(0, ge=0)
     count: int | None = Field(None, ge=1)
     size: int | None = Field(None, ge=16, le=4096)  # None: the model's
