@@ -38,9 +38,7 @@ _BLURS = (GaussianBlur, StretchedBlur, MotionBlur, Blur)
 _ORDER = ((*_BLURS, Masking), (Downsample,), (Grain,), (JPEG,))
 
 
-def condition_of(
-    degradation: Degradation, factor: int, size: Size, padded: Size | None = None
-) -> Condition:
+def condition_of(degradation: Degradation, factor: int, size: Size, padded: Size | None = None) -> Condition:
     """c and the seen pixels of an image of `size` that is mirrored up to `padded` before the encoder."""
     parts = parts_of(degradation)
     masks = [part for part in parts if isinstance(part, Masking)]

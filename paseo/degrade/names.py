@@ -56,7 +56,11 @@ class Typed:
     def description(self) -> str:
         """One sentence: what happened to the picture."""
         did = [part.word.did(part.values) for part in self.parts]
-        return f"The picture was {', '.join(did[:-1])} and {did[-1]}." if did[1:] else f"The picture was {did[0]}."
+        return (
+            f"The picture was {', '.join(did[:-1])} and {did[-1]}."
+            if did[1:]
+            else f"The picture was {did[0]}."
+        )
 
     @property
     def sigma_y(self) -> float:

@@ -131,7 +131,9 @@ def task(name: str, **numbers: object) -> Task:
         else " Your own degradation is named as 'module:function'."
     )
     typed = "; ".join(word.syntax for word in WORDS.values())
-    raise BadInput(f"There is no task named {name!r}. Known: {', '.join(_KNOWN)}; with numbers: {typed}.{hint}")
+    raise BadInput(
+        f"There is no task named {name!r}. Known: {', '.join(_KNOWN)}; with numbers: {typed}.{hint}"
+    )
 
 
 for _name, _title, _build, _did in (

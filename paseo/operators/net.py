@@ -168,7 +168,9 @@ class OperatorNet(nn.Module):
         if family is not None and family.subcells:
             shape = (family.subcells**2, *z.shape[-2:])
             if seen is not None and (tuple(seen.shape[1:]) != shape or len(seen) not in (1, len(z))):
-                raise BadInput(f"The seen shares are (B, {', '.join(map(str, shape))}), got {tuple(seen.shape)}.")
+                raise BadInput(
+                    f"The seen shares are (B, {', '.join(map(str, shape))}), got {tuple(seen.shape)}."
+                )
             parts.append(z.new_zeros(shape) if seen is None else seen.to(z) - 1)  # 0 = seen
             parts[-1] = parts[-1].expand(z.shape[0], *shape)
         elif seen is not None:

@@ -60,7 +60,9 @@ class CodecTraining(LoopConfig):
         object.__setattr__(self, "data", str(self.data))
         check_crops(self.crops, FACTOR)
         if self.crops and self.crop is not None:
-            raise BadInput("Give crop (windows of images at SIZE) or crops (of pictures of any size), not both.")
+            raise BadInput(
+                "Give crop (windows of images at SIZE) or crops (of pictures of any size), not both."
+            )
         for name in ("size", "crop"):
             side = getattr(self, name)
             if side is not None and (side < 16 or side % FACTOR):

@@ -169,5 +169,7 @@ def family_of(name: str) -> FamilyDraw | None:
         return None
     chosen = tuple(kinds.split("+")) if kinds else tuple(KINDS)
     if unknown := [kind for kind in chosen if kind not in KINDS]:
-        raise BadInput(f"{name!r}: there is no kind {unknown[0]!r} in the family. It has: {', '.join(KINDS)}.")
+        raise BadInput(
+            f"{name!r}: there is no kind {unknown[0]!r} in the family. It has: {', '.join(KINDS)}."
+        )
     return FamilyDraw(chosen)

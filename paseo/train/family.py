@@ -57,9 +57,7 @@ class FamilyRecipe:
         x = self.pictures.draw(index, rng)
         degradations = [self.draw(rng, x.shape[-1]) for _ in range(len(x))]
         s = torch.tensor([self.draw.noise(rng) for _ in range(len(x))])
-        lifted = torch.cat(
-            [measured(a, x[i : i + 1], s[i : i + 1], rng) for i, a in enumerate(degradations)]
-        )
+        lifted = torch.cat([measured(a, x[i : i + 1], s[i : i + 1], rng) for i, a in enumerate(degradations)])
         c, seen = self.told(degradations, x)
         both = encode(self.codec, torch.cat([x, lifted]), self.device, self.bf16)
         z, target = both.chunk(2)

@@ -110,13 +110,22 @@ class CroppedPictures:
 
 
 def load_pictures(
-    data: Path | str, *, size: int, crops: Sequence[int], rule: str, cache: Path, seed: int = 0, mirror: bool = True
+    data: Path | str,
+    *,
+    size: int,
+    crops: Sequence[int],
+    rule: str,
+    cache: Path,
+    seed: int = 0,
+    mirror: bool = True,
 ) -> Pictures:
     """The pictures of `data`, whole at `size` or, with sides of crops, cut as they are needed."""
     sets = find_sets(data)
     if not crops:
         if any(share is not None for _, share in sets):
-            raise BadInput(f"data is {str(data)!r}: shares need crops; whole pictures are all seen equally often.")
+            raise BadInput(
+                f"data is {str(data)!r}: shares need crops; whole pictures are all seen equally often."
+            )
         return WholePictures(load_images(data, size, cache), rule, mirror)
     everything = [source for sources, _ in sets for source in sources]
     parts = split([s.name for s in everything], rule, [s.home for s in everything])

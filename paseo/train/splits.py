@@ -90,17 +90,29 @@ def read_patterns(rule: str) -> list[Pattern]:
     return patterns if any(part == "train" for part, _ in patterns) else [*patterns, ("train", "*")]
 
 
-def _by_patterns(names: Sequence[str], patterns: list[Pattern], homes: Sequence[str]) -> dict[Part, np.ndarray]:
-    exact = {pattern: part for part, pattern in reversed(patterns)}  # a long list of names is looked up at once
-    loose = [(part, pattern) for part, pattern in patterns if _RANGE.fullmatch(pattern) or set(pattern) & set("*?[")]
+def _by_patterns(
+    names: Sequence[str], patterns: list[Pattern], homes: Sequence[str]
+) -> dict[Part, np.ndarray]:
+    exact = {
+        pattern: part for part, pattern in reversed(patterns)
+    }  # a long list of names is looked up at once
+    loose = [
+        (part, pattern)
+        for part, pattern in patterns
+        if _RANGE.fullmatch(pattern) or set(pattern) & set("*?[")
+    ]
     labels = [
-        exact.get(name) or exact.get(home) or next((part for part, pattern in loose if _fits(pattern, name, home)), None)
+        exact.get(name)
+        or exact.get(home)
+        or next((part for part, pattern in loose if _fits(pattern, name, home)), None)
         for name, home in zip(names, homes, strict=True)
     ]
     parts = _group(labels)
     for part in ("train", "validation"):
         if not len(parts[part]):
-            raise BadInput(f"The split leaves no {part} images among {len(names)}, the first of which is {names[0]!r}.")
+            raise BadInput(
+                f"The split leaves no {part} images among {len(names)}, the first of which is {names[0]!r}."
+            )
     return parts
 
 
