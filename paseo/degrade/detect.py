@@ -3,11 +3,12 @@ pixels.
 
     quality   the standard's tables scaled by libjpeg's rule are recognised exactly, as are those of mozjpeg; any
               other table (cameras, Photoshop) has the quality whose standard tables lie nearest in logarithms
-    noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet, where the picture is smooth
+    noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet, where the picture is smooth, and of
+              the differences of its colours, in which texture cancels and noise does not
 
 Donoho and Johnstone (1994) for the estimator. Which places are smooth is judged by the picture at half its size,
-so that the choice does not see the details whose size is estimated. JPEG removes such details: below quality 85 no
-noise can be read.
+so that the choice does not see the details whose size is estimated. JPEG removes such details: below quality 85, or
+with colours stored at half the size, no noise can be read.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ FINE_NOISE = 0.012  # and up to here noise does not
 READABLE = 85  # quality from which noise survives the compression
 _ROUNDING = 1 / (255 * math.sqrt(12))  # std of the rounding to 8 bit
 _TOLD = 10  # difference in quality from which a given task contradicts the file
-_SMOOTH_SHARE, _BLOCK, _ENOUGH = 0.3, 8, 64
+_SMOOTH, _BLOCK, _ENOUGH, _CLIPPED = (0.02, 0.1, 0.3), 8, 24, 0.4
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Found:
 def examine(image: Image.Image) -> Found:
     """Everything that can be read off an opened picture."""
     jpeg = read_jpeg(image)
-    if jpeg is not None and jpeg.quality < READABLE:
+    if jpeg is not None and (jpeg.quality < READABLE or jpeg.subsampling != "4:4:4"):
         return Found(jpeg, None)
     pixels = torch.frombuffer(bytearray(image.convert("RGB").tobytes()), dtype=torch.uint8)
     x = pixels.view(1, image.height, image.width, 3).permute(0, 3, 1, 2).float() / 255
@@ -180,34 +181,41 @@ def _subsampling(image: Image.Image) -> str:
 # ------------------------------------------------------------------------------------------------------- noise
 
 
-def noise_level(x: Tensor) -> float:
-    """σ of white noise on images (B,3,H,W) in [0,1], without the rounding to 8 bit."""
+def noise_level(x: Tensor, *, colours: bool = True) -> float:
+    """σ of white noise on images (B,3,H,W) in [0,1], without the rounding to 8 bit; `colours` = False where colours
+    were stored at half the size, which removes their noise.
+    """
     check_images(x, channels=3)
     if min(x.shape[-2:]) < 4 * _BLOCK:
         return 0.0  # too small to tell
-    details, rough = _bands(x)
-    order = rough.argsort()
-    smooth = order[: max(_ENOUGH, int(_SMOOTH_SHARE * len(order)))]
-    sigma = float(details[smooth].abs().median()) / 0.6745
+    r, g, b = x.unbind(1)
+    differences = torch.stack([r - g, b - g], dim=1) / math.sqrt(2)  # noise keeps its σ, texture mostly cancels
+    grey = float(differences.abs().max()) < 0.02
+    sigma = _sigma(x, x)
+    if colours and not grey:
+        sigma = min(sigma, _sigma(differences, x))
     return math.sqrt(max(sigma**2 - _ROUNDING**2, 0.0))
 
 
-def _bands(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Diagonal details (blocks, entries) and how rough each block is at half the size."""
+def _sigma(planes: Tensor, x: Tensor) -> float:
+    """From the details of `planes` where x is smooth: the least over the smoothest 2, 10 and 30 % of the places."""
     low, high = _filters(x)
-    planes = x.reshape(-1, 1, *x.shape[-2:])
-    diagonal = F.conv2d(planes, torch.outer(high, high)[None, None], stride=2)
-    coarse = F.conv2d(planes, torch.outer(low, low)[None, None], stride=2)
-    h, w = (side // _BLOCK * _BLOCK for side in diagonal.shape[-2:])
-    blocks, picture = (_cut(band[..., :h, :w]) for band in (diagonal, coarse))
-    steps = (picture - picture.mean(1, keepdim=True)).square().mean(1)
-    dark = (picture.mean(1) < 0.02 * 2) | (picture.mean(1) > 0.98 * 2)  # clipped: noise was cut off there
-    return blocks, torch.where(dark, steps.max() + 1, steps)
+    coarse = _cut(F.conv2d(x.mean(1, keepdim=True), torch.outer(low, low)[None, None], stride=2) / 2)
+    rough = (coarse - coarse.mean(1, keepdim=True)).square().mean(1)
+    cut_off = (coarse.mean(1) - 0.5).abs() > _CLIPPED  # too dark or bright: half of the noise is missing there
+    order = torch.where(cut_off, rough + 1, rough).argsort()
+    details = [
+        _cut(F.conv2d(plane[:, None], torch.outer(high, high)[None, None], stride=2)) for plane in planes.unbind(1)
+    ]
+    entries = torch.stack(details, dim=1).abs()  # (blocks, planes, 64)
+    counts = [max(_ENOUGH, int(share * len(order))) for share in _SMOOTH]
+    return min(float(entries[order[:count]].median()) for count in counts) / 0.6745
 
 
 def _cut(band: Tensor) -> Tensor:
     """(n, 64): blocks of 8×8."""
-    return F.unfold(band, _BLOCK, stride=_BLOCK).transpose(1, 2).flatten(0, 1)
+    h, w = (side // _BLOCK * _BLOCK for side in band.shape[-2:])
+    return F.unfold(band[..., :h, :w], _BLOCK, stride=_BLOCK).transpose(1, 2).flatten(0, 1)
 
 
 def _filters(x: Tensor) -> tuple[Tensor, Tensor]:
