@@ -189,7 +189,9 @@ def noise_level(x: Tensor, *, colours: bool = True) -> float:
     if min(x.shape[-2:]) < 4 * _BLOCK:
         return 0.0  # too small to tell
     r, g, b = x.unbind(1)
-    differences = torch.stack([r - g, b - g], dim=1) / math.sqrt(2)  # noise keeps its σ, texture mostly cancels
+    differences = torch.stack([r - g, b - g], dim=1) / math.sqrt(
+        2
+    )  # noise keeps its σ, texture mostly cancels
     grey = float(differences.abs().max()) < 0.02
     sigma = _sigma(x, x)
     if colours and not grey:
@@ -202,10 +204,13 @@ def _sigma(planes: Tensor, x: Tensor) -> float:
     low, high = _filters(x)
     coarse = _cut(F.conv2d(x.mean(1, keepdim=True), torch.outer(low, low)[None, None], stride=2) / 2)
     rough = (coarse - coarse.mean(1, keepdim=True)).square().mean(1)
-    cut_off = (coarse.mean(1) - 0.5).abs() > _CLIPPED  # too dark or bright: half of the noise is missing there
+    cut_off = (
+        coarse.mean(1) - 0.5
+    ).abs() > _CLIPPED  # too dark or bright: half of the noise is missing there
     order = torch.where(cut_off, rough + 1, rough).argsort()
     details = [
-        _cut(F.conv2d(plane[:, None], torch.outer(high, high)[None, None], stride=2)) for plane in planes.unbind(1)
+        _cut(F.conv2d(plane[:, None], torch.outer(high, high)[None, None], stride=2))
+        for plane in planes.unbind(1)
     ]
     entries = torch.stack(details, dim=1).abs()  # (blocks, planes, 64)
     counts = [max(_ENOUGH, int(share * len(order))) for share in _SMOOTH]

@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -79,14 +79,13 @@ def read_patterns(rule: str) -> list[Pattern]:
         raise BadInput(
             f"The split is {rule!r}, expected auto, number or hash, a file, or train=…,validation=…,test=…."
         )
-    patterns: list[Pattern] = []
-    for part, pattern in found:
-        if part not in get_args(Part) or not pattern:
-            raise BadInput(
-                f"The split {rule!r} has the entry {part!r} {pattern!r}; parts are train, validation and test, each "
-                "with a range such as 0-67999 or a pattern such as *.png."
-            )
-        patterns.append((part, pattern))
+    known: dict[str, Part] = {"train": "train", "validation": "validation", "test": "test"}
+    if bad := [entry for entry in found if entry[0] not in known or not entry[1]]:
+        raise BadInput(
+            f"The split {rule!r} has the entry {' '.join(bad[0])!r}; parts are train, validation and test, "
+            "each with a range such as 0-67999 or a pattern such as *.png."
+        )
+    patterns = [(known[part], pattern) for part, pattern in found]
     return patterns if any(part == "train" for part, _ in patterns) else [*patterns, ("train", "*")]
 
 

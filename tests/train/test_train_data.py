@@ -16,8 +16,8 @@ from toy_pictures import picture
 from paseo.errors import BadInput
 from paseo.train.arrays import ArrayWriter, open_array
 from paseo.train.data import decode_image, find_images, load_images, to_tensor
-from paseo.train.splits import split
 from paseo.train.pairs import load_pairs
+from paseo.train.splits import split
 
 
 def png(seed: int, side: int = 32) -> bytes:
