@@ -2,9 +2,9 @@
 
     x̂ = D(ẑ) + a (y − D(E(y)))
 
-y − D(E(y)) is the detail that an encoding loses. A mild degradation leaves that detail intact, and a restoration
-without it would be worse than the picture it started from; a strong one has put its own marks there. The share a
-is a product over what was done, from 1 (hardly anything) to 0:
+y − D(E(y)) is the detail that an encoding loses. A mild degradation leaves that detail intact, and a
+restoration without it would be worse than the picture it started from; a strong one has put its own marks
+there. The share a is a product over what was done, from 1 (hardly anything) to 0:
 
     jpeg          1 up to a coarseness of 3.2 (quality 57), 0 from 4.7 (quality 20), straight in between
     blur, motion  exp(−σ²), σ the widest width in px

@@ -59,7 +59,9 @@ class Compose:
         return x
 
     def draw(self, x: Tensor, normal: Callable[[Tensor], Tensor]) -> Tensor:
-        """The measurement with the noise that lies inside the chain; `normal(x)` is standard normal of x's shape."""
+        """The measurement with the noise that lies inside the chain; `normal(x)` is standard normal of x's
+        shape.
+        """
         for part in self.parts:
             x = part.draw(x, normal(x)) if isinstance(part, Grain) else part(x)
         return x

@@ -1,14 +1,14 @@
-"""What happened to a picture, read off its file: the JPEG quality from the quantisation tables, the noise from the
-pixels.
+"""What happened to a picture, read off its file: the JPEG quality from the quantisation tables, the noise
+from the pixels.
 
     quality   the standard's tables scaled by libjpeg's rule are recognised exactly, as are those of mozjpeg; any
               other table (cameras, Photoshop) has the quality whose standard tables lie nearest in logarithms
     noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet, where the picture is smooth, and of
               the differences of its colours, in which texture cancels and noise does not
 
-Donoho and Johnstone (1994) for the estimator. Which places are smooth is judged by the picture at half its size,
-so that the choice does not see the details whose size is estimated. JPEG removes such details: below quality 85, or
-with colours stored at half the size, no noise can be read.
+Donoho and Johnstone (1994) for the estimator. Which places are smooth is judged by the picture at half its
+size, so that the choice does not see the details whose size is estimated. JPEG removes such details: below
+quality 85, or with colours stored at half the size, no noise can be read.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def contradiction(quality: int, found: Found) -> str | None:
 
 
 def read_jpeg(image: Image.Image) -> JpegFile | None:
-    """The compression of an opened file, None if it is no JPEG (or was loaded and changed, which drops the tables)."""
+    """The compression of an opened file, None if it is no JPEG (or was loaded and changed, which drops the
+    tables).
+    """
     tables = getattr(image, "quantization", None)
     if not isinstance(tables, Mapping) or not tables:
         return None
@@ -182,8 +184,8 @@ def _subsampling(image: Image.Image) -> str:
 
 
 def noise_level(x: Tensor, *, colours: bool = True) -> float:
-    """σ of white noise on images (B,3,H,W) in [0,1], without the rounding to 8 bit; `colours` = False where colours
-    were stored at half the size, which removes their noise.
+    """σ of white noise on images (B,3,H,W) in [0,1], without the rounding to 8 bit; `colours` = False where
+    colours were stored at half the size, which removes their noise.
     """
     check_images(x, channels=3)
     if min(x.shape[-2:]) < 4 * _BLOCK:
@@ -200,7 +202,9 @@ def noise_level(x: Tensor, *, colours: bool = True) -> float:
 
 
 def _sigma(planes: Tensor, x: Tensor) -> float:
-    """From the details of `planes` where x is smooth: the least over the smoothest 2, 10 and 30 % of the places."""
+    """From the details of `planes` where x is smooth: the least over the smoothest 2, 10 and 30 % of the
+    places.
+    """
     low, high = _filters(x)
     coarse = _cut(F.conv2d(x.mean(1, keepdim=True), torch.outer(low, low)[None, None], stride=2) / 2)
     rough = (coarse - coarse.mean(1, keepdim=True)).square().mean(1)

@@ -4,8 +4,8 @@
     motion     a straight, even line of length L at the angle φ, spread over the pixels it crosses
 
 Angles are in degrees, counter-clockwise from the picture's horizontal, and turn by halves: 190° is 10°. What
-an operator is told of a kernel are its second moments Σ in px²: they do not jump when an angle turns over, and
-a blur after a blur adds its own.
+an operator is told of a kernel are its second moments Σ in px²: they do not jump when an angle turns over,
+and a blur after a blur adds its own.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     h      ← h · (1 + B_i u)             a factor per hidden channel of block i
     k z    ← k z + Σ_j a_j(u) W_j ∗ (m z)   a small convolution mixed from a few, m the seen share of a cell
 
-For one degradation all of these are constants: biases, factors that merge with the kept derivative of SiLU, and
-one 5×5 convolution between latents. A, B and a start at zero, so that a network that takes over dedicated
+For one degradation all of these are constants: biases, factors that merge with the kept derivative of SiLU,
+and one 5×5 convolution between latents. A, B and a start at zero, so that a network that takes over dedicated
 weights begins as that dedicated operator.
 """
 
@@ -65,8 +65,8 @@ class ParameterEncoder(nn.Module):
 
 
 class CellNorm(nn.Module):
-    """Normalises the channels of every cell by themselves: no statistics over the picture, so that a window of it
-    gives what the whole gives.
+    """Normalises the channels of every cell by themselves: no statistics over the picture, so that a window
+    of it gives what the whole gives.
     """
 
     eps = 1e-5

@@ -1,5 +1,5 @@
-"""What an operator for a whole family of degradations says of itself: its parameters, where it was trained, and
-how far it was off there.
+"""What an operator for a whole family of degradations says of itself: its parameters, where it was trained,
+and how far it was off there.
 
 The error at parameters between those that were measured is a weighted mean of logarithms, with weights that
 fall with the squared distance in units of each parameter's range; the solver's r is taken from it.

@@ -1,5 +1,5 @@
-"""The learned latent operator H_ψ(z, s) or H_ψ(z, s, c): the small convolutional network of SILO (1.2M parameters), at one
-resolution throughout.
+"""The learned latent operator H_ψ(z, s) or H_ψ(z, s, c): the small convolutional network of SILO (1.2M
+parameters), at one resolution throughout.
 
     H(z, s) = (1 − g) q + g c + k z
 
@@ -9,8 +9,8 @@ resolution throughout.
     g   gate in (0, 1), set by the noise level alone;   k   learned scalar, starts at 1
     s   std of the measurement noise on images in [-1,1], seen as a sine embedding and added as a bias inside every block
 
-An operator for a family of degradations also sees their parameters c (conditioning.py) and, as further channels
-of the stem, which pixels of every cell are seen.
+An operator for a family of degradations also sees their parameters c (conditioning.py) and, as further
+channels of the stem, which pixels of every cell are seen.
 
 Smooth everywhere, so Jacobian products exist at every latent. GroupNorm couples all positions: H is not
 strictly local. `net.bind(sigma_y)` fixes the noise level (in [0,1] units, so s = 2σ_y) and gives the z ↦ H(z)
@@ -58,8 +58,8 @@ class Block(nn.Module):
 
 
 class OperatorNet(nn.Module):
-    """H_ψ(z, s, c) on latents (B, channels, h, w) of any size; the same network for every degradation and latent
-    space.
+    """H_ψ(z, s, c) on latents (B, channels, h, w) of any size; the same network for every degradation and
+    latent space.
     """
 
     position: Tensor  # (1, 8, 64, 64), fixed
@@ -95,8 +95,8 @@ class OperatorNet(nn.Module):
     def forward(
         self, z: Tensor, s: Tensor | float, c: Tensor | None = None, seen: Tensor | None = None
     ) -> Tensor:
-        """H(z, s, c); s is the noise std on [-1,1] images, one number or one per sample. c (1 or B, P) and the
-        seen shares (1 or B, n², h, w) belong to a family's operator; without `seen` all is seen.
+        """H(z, s, c); s is the noise std on [-1,1] images, one number or one per sample. c (1 or B, P) and
+        the seen shares (1 or B, n², h, w) belong to a family's operator; without `seen` all is seen.
         """
         self.check_latent(z)
         e = noise_embedding(s, z)

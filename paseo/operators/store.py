@@ -76,8 +76,8 @@ def load_operator(
 
 
 def adopt(net: OperatorNet, state: Mapping[str, Tensor]) -> OperatorNet:
-    """Take over another operator's weights where the shapes allow: all that a dedicated one has, of the stem the
-    channels that both know. What the others would bring in starts at zero.
+    """Take over another operator's weights where the shapes allow: all that a dedicated one has, of the stem
+    the channels that both know. What the others would bring in starts at zero.
     """
     own = dict(net.state_dict())
     for name, value in state.items():

@@ -35,8 +35,8 @@ FUSED_DEVICES = ("cpu", "cuda")  # where aten has a GroupNorm backward kernel
 
 
 class BoundOperator:
-    """z ↦ H(z, s, c) for one noise level s (std on [-1,1] images) and, of a family, one degradation: what samplers
-    call and linearise.
+    """z ↦ H(z, s, c) for one noise level s (std on [-1,1] images) and, of a family, one degradation: what
+    samplers call and linearise.
     """
 
     def __init__(self, net: OperatorNet, s: float, condition: Condition | None = None) -> None:

@@ -109,8 +109,8 @@ def find_sets(data: Path | str) -> list[tuple[list[Source], float | None]]:
 
 
 def find_images(data: Path | str) -> list[Source]:
-    """Every image of folders (with sub-folders and tar files), tar files, single images, or text lists of such
-    paths.
+    """Every image of folders (with sub-folders and tar files), tar files, single images, or text lists of
+    such paths.
     """
     return [source for sources, _ in find_sets(data) for source in sources]
 

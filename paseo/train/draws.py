@@ -2,9 +2,9 @@
 
     kinds   jpeg, blur (round and stretched), motion, sr, mask, noise, chain (blur → down-sampling → noise → JPEG)
 
-Parameters are drawn log-uniformly over the ranges below, so that each doubling is seen equally often. Masks are
-boxes, scratches, blobs and halves. The probes are the degradations at which an operator is judged and its errors
-are stored.
+Parameters are drawn log-uniformly over the ranges below, so that each doubling is seen equally often. Masks
+are boxes, scratches, blobs and halves. The probes are the degradations at which an operator is judged and its
+errors are stored.
 """
 
 from __future__ import annotations

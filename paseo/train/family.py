@@ -2,9 +2,9 @@
 
     L(ψ) = E ‖ H_ψ(E(x), s, c) − E(lift(A_c(x) + s·n)) ‖₁
 
-Everything is made on the fly: the picture (or a crop of one), its degradation, the noise and both encodings; the
-codec is cheap beside the operator's own gradient. After training the error at a set of known degradations is
-measured on held-out pictures and stored, so that the solver can take its r from it.
+Everything is made on the fly: the picture (or a crop of one), its degradation, the noise and both encodings;
+the codec is cheap beside the operator's own gradient. After training the error at a set of known degradations
+is measured on held-out pictures and stored, so that the solver can take its r from it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which pictures are trained on, which validate, which are kept for the test: by a picture's name alone, never by
-chance.
+"""Which pictures are trained on, which validate, which are kept for the test: by a picture's name alone,
+never by chance.
 
     auto | number | hash
     train=0-67999,validation=68000-68999,test=69000-69999      ranges of numbered names (FFHQ as in the paper)
@@ -7,10 +7,10 @@ chance.
     FILE                                                       one "PART PATTERN" per line, such as "test 00017.png"
 
 `number` is the split of everything this project publishes on the synthetic faces, whose names are generator
-seeds: test 0–499, validation 500–749, training from 750; numbers of a million and more belong to no split. `hash`
-puts a fixed share of any other names aside. `auto` takes `number` if all names are numbers and both training and
-validation get images, else `hash`. Whole names count before patterns, of patterns the first that fits; + joins
-several of one part. A split that says nothing of training trains on all the rest.
+seeds: test 0–499, validation 500–749, training from 750; numbers of a million and more belong to no split.
+`hash` puts a fixed share of any other names aside. `auto` takes `number` if all names are numbers and both
+training and validation get images, else `hash`. Whole names count before patterns, of patterns the first that
+fits; + joins several of one part. A split that says nothing of training trains on all the rest.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _RANGE = re.compile(r"(\d+)-(\d*)")
 def split(
     names: Sequence[str], rule: str = "auto", homes: Sequence[str] | None = None
 ) -> dict[Part, np.ndarray]:
-    """Positions of the training, validation and test images; training and validation are never empty. `homes` are
-    the files the images lie in.
+    """Positions of the training, validation and test images; training and validation are never empty. `homes`
+    are the files the images lie in.
     """
     if rule not in RULES:
         return _by_patterns(names, read_patterns(rule), homes or [""] * len(names))

@@ -1,4 +1,6 @@
-"""What is carried over from the measurement: all of it where hardly anything was done, nothing where it is spoilt."""
+"""What is carried over from the measurement: all of it where hardly anything was done, nothing where it is
+spoilt.
+"""
 
 from __future__ import annotations
 
