@@ -24,13 +24,18 @@ NOUNS = {
     "operators",
     "samplers",
     "metrics",
+    "lazy",
+    "setting",
 }
-FILES = {"files", "images", "sheet", "record"}
+FILES = {"files", "images", "sheet", "record", "version"}
 LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "version": set(),
     "noise": set(),
+    "lazy": set(),  # names that are imported when they are used
+    "setting": {"errors"},  # one declaration per setting
     "linalg": set(),
     "metrics": {"errors"},
     "schedule": {"errors"},
@@ -38,21 +43,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
-    "record": {"errors", "files"},  # the JSON beside every output
+    "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors"},
     "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "linalg", "noise"},
+    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version"},
     "priors": {"base", "errors", "files", "schedule"},
-    "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
+    "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
     "street": {"base", "noise", "errors", "images"},
-    "settings": {"samplers", "schedule", "degrade", "errors"},
+    "settings": {"samplers", "schedule", "setting", "degrade", "errors"},
     "models": (NOUNS - {"metrics", "samplers"}),
     "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines
     "apps": LIBRARY | {"train", "lab", "testing"},
-    "__init__": LIBRARY | {"apps"},  # the public names, loaded when used
+    "__init__": LIBRARY | {"apps", "lazy"},  # the public names, loaded when used
     "__main__": {"apps"},
 }
 LAZY = {("models", "hub")}  # inside the function that needs it: a name may turn out to be a diffusers model
