@@ -119,7 +119,7 @@ class KernelBlur(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Blur(KernelBlur):
-    """A(x): blur with any kernel of odd sides, normalised to sum 1, such as a motion path or a lens. Linear."""
+    """A(x): blur with any kernel of odd sides, normalised to sum 1, such as a lens. Linear."""
 
     kernel: Tensor  # (h, w): what a single bright pixel becomes
     name: str = "blur"

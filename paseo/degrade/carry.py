@@ -38,7 +38,7 @@ def carry_over(restored: Tensor, measured: Tensor, reconstructed: Tensor, share:
 
 
 def carried_share(degradation: Degradation, sigma_y: float, size: Size) -> Tensor | float:
-    """a: one number, or a map (1 or B, 1, H, W) where pixels are hidden; 0 for what the family does not know."""
+    """a: one number, or a map (1 or B, 1, H, W) where pixels are hidden; 0 for what is not known."""
     parts = parts_of(degradation)
     try:
         share: Tensor | float = share_of(numbers_of(parts), sigma_y)

@@ -1,12 +1,12 @@
 """What an operator is told of a degradation: a handful of numbers c, all 0 where nothing was done, and which
 pixels are seen.
 
-    width_xx, width_xy, width_yy   symmetric root of the blur kernels' second moments, in px ((σ, 0, σ) where round)
+    width_xx, width_xy, width_yy   root of the blur kernels' second moments, in px ((σ, 0, σ) where round)
     motion                         share of those moments that a straight movement has, 0 to 1
     octaves                        log₂ of the down-sampling factor
     grain                          std of noise before the compression, on [0,1] images, ×10
     jpeg                           1 where the picture was stored as JPEG
-    coarseness                     log₂(1 + S/10), S libjpeg's percentage by which the tables are scaled: 0 at quality 100
+    coarseness                     log₂(1 + S/10), S libjpeg's percentage for its tables: 0 at quality 100
 
 Chains are described in the order blur, down-sampling, noise, JPEG: that of a camera and a web upload.
 """
@@ -100,7 +100,7 @@ def _other_numbers(parts: Sequence[Degradation]) -> dict[str, float]:
 
 
 def seen_blocks(observed: Tensor, factor: int) -> Tensor:
-    """(B, 16, h, w): the share of seen pixels in each of the 4×4 parts of a latent cell, of a mask (B,1,H,W)."""
+    """(B, 16, h, w): the share of seen pixels in each of 4×4 parts of a latent cell, of a mask (B,1,H,W)."""
     side = max(1, factor // SUBCELLS)
     return F.pixel_unshuffle(F.avg_pool2d(observed, side), SUBCELLS)
 

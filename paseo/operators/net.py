@@ -7,7 +7,7 @@ parameters), at one resolution throughout.
     q   body: stem on [z, p], seven residual blocks in a U without down-sampling, head
     p   eight fixed position channels, so that a network of local filters can know a mask
     g   gate in (0, 1), set by the noise level alone;   k   learned scalar, starts at 1
-    s   std of the measurement noise on images in [-1,1], seen as a sine embedding and added as a bias inside every block
+    s   std of the measurement noise on images in [-1,1], a sine embedding added as a bias inside every block
 
 An operator for a family of degradations also sees their parameters c (conditioning.py) and, as further
 channels of the stem, which pixels of every cell are seen.

@@ -83,7 +83,7 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
 
 
-# ---------------------------------------------------------------------------------------------------------------- finding
+# ---------------------------------------------------------------------------------------------- finding
 
 
 def find_sets(data: Path | str) -> list[tuple[list[Source], float | None]]:
@@ -166,7 +166,7 @@ def _open(path: Path, name: str) -> Iterator[Source]:
             raise BadInput(f"{path} is not a readable uncompressed tar file: {error}.") from error
 
 
-# --------------------------------------------------------------------------------------------------------------- decoding
+# --------------------------------------------------------------------------------------------- decoding
 
 
 def decode_image(blob: bytes, size: int | None) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Random degradations of a family, one for each training sample.
 
-    kinds   jpeg, blur (round and stretched), motion, sr, mask, noise, chain (blur → down-sampling → noise → JPEG)
+    kinds   jpeg, blur (round and stretched), motion, sr, mask, noise, chain (blur → sr → noise → JPEG)
 
 Parameters are drawn log-uniformly over the ranges below, so that each doubling is seen equally often. Masks
 are boxes, scratches, blobs and halves. The probes are the degradations at which an operator is judged and its

@@ -75,7 +75,7 @@ class FamilyRecipe:
         return c.to(self.device), seen.to(self.device)
 
     def validate(self, net: nn.Module) -> dict[str, float]:
-        """Over the probes: ratio, the mean of the RMS error over that of doing nothing; and the RMS of each."""
+        """Ratio: mean over the probes of the RMS error over that of doing nothing; and the RMS of each."""
         rms, ratios = {}, []
         for name in self.draw.probes:
             z, target = self._probe(name, _VALIDATION_IMAGES)

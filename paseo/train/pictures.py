@@ -24,12 +24,12 @@ from paseo.train.loop import derive
 from paseo.train.splits import split
 
 DATA_HELP = (
-    "Pictures: a folder (with sub-folders and tar files), a tar file, or a text list; several with commas between "
-    "them, for crops with their shares: photos=0.8,faces=0.2."
+    "Pictures: a folder (with sub-folders and tar files), a tar file, or a text list; several with commas "
+    "between them, for crops with their shares: photos=0.8,faces=0.2."
 )
 CROPS_HELP = (
-    "Sides of random crops in pixels, such as 128,192: cut on the fly from pictures of any size, at a random scale "
-    "and mirrored. Without it every picture's centre square is used at SIZE."
+    "Sides of random crops in pixels, such as 128,192: cut on the fly from pictures of any size, at a random "
+    "scale and mirrored. Without it every picture's centre square is used at SIZE."
 )
 
 

@@ -53,8 +53,8 @@ class PriorTraining(LoopConfig):
     name: str | None = option(None, "Name of the exported model; the name of OUT unless given.")
     kind: Literal["global", "local"] = option(
         "global",
-        "global knows where it is in a picture of one size and attends over all of it; local does not care where "
-        "it is cut and serves pictures of any size.",
+        "global knows where it is in a picture of one size and attends over all of it; local does not care "
+        "where it is cut and serves pictures of any size.",
     )
     widths: tuple[int, ...] = option((96, 160, 192), "Channels of the U-Net's levels, from fine to coarse.")
     blocks: int = option(2, "Residual blocks per level.")

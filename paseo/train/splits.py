@@ -4,7 +4,7 @@ never by chance.
     auto | number | hash
     train=0-67999,validation=68000-68999,test=69000-69999      ranges of numbered names (FFHQ as in the paper)
     validation=validation.tar,test=test.tar                    patterns of names or of the tar they lie in
-    FILE                                                       one "PART PATTERN" per line, such as "test 00017.png"
+    FILE                                                       one "PART PATTERN" per line: test 00017.png
 
 `number` is the split of everything this project publishes on the synthetic faces, whose names are generator
 seeds: test 0–499, validation 500–749, training from 750; numbers of a million and more belong to no split.
@@ -30,9 +30,9 @@ Part = Literal["train", "validation", "test"]
 Pattern = tuple[Part, str]
 RULES = ("auto", "number", "hash")
 HELP = (
-    "Which pictures are held out: auto, number (the synthetic faces), hash (a share of the names), a FILE with "
-    "lines of PART PATTERN, or train=…,validation=…,test=… with ranges of numbered names (0-67999) or patterns of "
-    "names or tar files."
+    "Which pictures are held out: auto, number (the synthetic faces), hash (a share of the names), a FILE "
+    "with lines of PART PATTERN, or train=…,validation=…,test=… with ranges of numbered names (0-67999) or "
+    "patterns of names or tar files."
 )
 
 _TEST, _VALIDATION, _RESERVED = 500, 750, 1_000_000  # ends of the `number` ranges

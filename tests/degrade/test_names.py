@@ -68,8 +68,8 @@ def test_a_chain_says_what_happened_in_order() -> None:
     assert isinstance(chain.degradation, Compose)
     assert [type(part) for part in chain.degradation.parts] == [GaussianBlur, Downsample, Grain, JPEG]
     assert chain.description == (
-        "The picture was blurred by a Gaussian of 1.5 px, made 2 times smaller, given noise of 0.02 and stored as a "
-        "JPEG of quality 60."
+        "The picture was blurred by a Gaussian of 1.5 px, made 2 times smaller, given noise of 0.02 and "
+        "stored as a JPEG of quality 60."
     )
     assert (chain.sigma_y, chain.kin) == (0.0, "sr4")
 

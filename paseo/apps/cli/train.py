@@ -26,7 +26,7 @@ CODEC = """Train an autoencoder between images and latents of an eighth of their
 
   paseo train codec --data faces --out runs/codec --minutes 120
   paseo train codec --data faces --out runs/codec --minutes 240      go on from where it stopped
-  paseo train codec --data photos=0.8,faces=0.2 --crops 128 --out runs/codec      crops of pictures of any size
+  paseo train codec --data photos=0.8,faces=0.2 --crops 128 --out runs/codec      crops of any pictures
 
 The weights are exported to OUT/model, with the statistics that make latents zero-mean and unit-variance.
 """
