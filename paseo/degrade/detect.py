@@ -1,10 +1,10 @@
 """What happened to a picture, read off its file: the JPEG quality from the quantisation tables, the noise
 from the pixels.
 
-    quality   the standard's tables scaled by libjpeg's rule are recognised exactly, as are those of mozjpeg;
-              any other table (cameras, Photoshop) has the quality whose standard tables lie nearest in logarithms
-    noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet, where the picture is smooth, also
-              of the differences of its colours, in which texture cancels and noise does not
+    quality   the standard's tables scaled by libjpeg's rule are recognised exactly, as are mozjpeg's; any
+              other table (cameras, Photoshop) has the quality whose standard tables lie nearest
+    noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet where the picture is smooth,
+              also of the differences of its colours, in which texture cancels and noise does not
 
 Donoho and Johnstone (1994) for the estimator. Which places are smooth is judged by the picture at half its
 size, so that the choice does not see the details whose size is estimated. JPEG removes such details: below
