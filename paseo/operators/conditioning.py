@@ -3,7 +3,8 @@
     u      = MLP([waves(c), noise embedding])
     e      ← e + A u                     added to the noise embedding: a bias inside every block
     h      ← h · (1 + B_i u)             a factor per hidden channel of block i
-    k z    ← k z + Σ_j a_j(u) W_j ∗ (m z)   a small convolution mixed from a few, m the seen share of a cell
+    k z    ← k z + Σ_j a_j(u) W_j ∗ z    a small convolution mixed from a few
+    z      ← m z                         m the share of a cell that is seen: what is hidden has no say
 
 For one degradation all of these are constants: biases, factors that merge with the kept derivative of SiLU,
 and one 5×5 convolution between latents. A, B and a start at zero, so that a network that takes over dedicated
@@ -79,6 +80,11 @@ class CellNorm(nn.Module):
         centred = a - a.mean(1, keepdim=True)
         rstd = (centred.square().mean(1, keepdim=True) + self.eps).rsqrt()
         return centred * rstd * self.weight.view(1, -1, 1, 1) + self.bias.view(1, -1, 1, 1)
+
+
+def visible(z: Tensor, seen: Tensor | None) -> Tensor:
+    """m z, where `seen` (1 or B, n², h, w) are the shares of seen pixels in the parts of each cell."""
+    return z if seen is None else z * seen.to(z).mean(1, keepdim=True)
 
 
 def waves(c: Tensor) -> Tensor:

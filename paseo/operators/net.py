@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from paseo.base import Condition
 from paseo.errors import BadInput
-from paseo.operators.conditioning import CellNorm, ParameterEncoder
+from paseo.operators.conditioning import CellNorm, ParameterEncoder, visible
 from paseo.operators.config import OperatorConfig
 from paseo.operators.embedding import EMBEDDING, POSITION_CHANNELS, noise_embedding, position_map
 from paseo.operators.tangent import BoundOperator
@@ -109,6 +109,8 @@ class OperatorNet(nn.Module):
         if self.spec.family is not None:
             u, e = self.encoder(self.check_parameters(c, z), e)
             scales = [self.encoder.scale(i, u) for i in range(7)]
+        self.check_seen(z, seen)
+        z = visible(z, seen)
         k0 = self.stem(self.stem_input(z, seen))
         k1 = self.down[0](k0, e, scales[0])
         h = self.down[2](self.down[1](k1, e, scales[1]), e, scales[2])
@@ -117,7 +119,7 @@ class OperatorNet(nn.Module):
         h = self.up[2](torch.cat([h, k0], dim=1), e, scales[6])
         g = torch.sigmoid(self.gate(e))[:, :, None, None]
         h = (1 - g) * self.head(h) + g * F.silu(self.colour(z)) + self.skip_scale * z
-        return h if u is None else h + self.encoder.convolve(z * _share(seen, z), u)
+        return h if u is None else h + self.encoder.convolve(z, u)
 
     def bind(self, sigma_y: float, condition: Condition | None = None) -> BoundOperator:
         """z ↦ H(z) for measurements with noise of std σ_y, in [0,1] units; brings its own fast linearisation.
@@ -166,16 +168,20 @@ class OperatorNet(nn.Module):
         if family is None or not family.local:
             parts.append(self.positions(z).expand(z.shape[0], -1, -1, -1))
         if family is not None and family.subcells:
-            shape = (family.subcells**2, *z.shape[-2:])
-            if seen is not None and (tuple(seen.shape[1:]) != shape or len(seen) not in (1, len(z))):
-                raise BadInput(
-                    f"The seen shares are (B, {', '.join(map(str, shape))}), got {tuple(seen.shape)}."
-                )
-            parts.append(z.new_zeros(shape) if seen is None else seen.to(z) - 1)  # 0 = seen
-            parts[-1] = parts[-1].expand(z.shape[0], *shape)
-        elif seen is not None:
-            raise BadInput("This operator knows no masks. Use one whose family does.")
+            shape = (z.shape[0], family.subcells**2, *z.shape[-2:])
+            parts.append(z.new_zeros(shape) if seen is None else (seen.to(z) - 1).expand(shape))  # 0 = seen
         return torch.cat(parts, dim=1)
+
+    def check_seen(self, z: Tensor, seen: Tensor | None) -> None:
+        """The seen shares fit the latent and are something this network knows."""
+        if seen is None:
+            return
+        family = self.spec.family
+        if family is None or not family.subcells:
+            raise BadInput("This operator knows no masks. Use one whose family does.")
+        shape = (family.subcells**2, *z.shape[-2:])
+        if tuple(seen.shape[1:]) != shape or len(seen) not in (1, len(z)):
+            raise BadInput(f"The seen shares are (B, {', '.join(map(str, shape))}), got {tuple(seen.shape)}.")
 
     def check_parameters(self, c: Tensor | None, z: Tensor) -> Tensor:
         """c (1 or B, P) of a family's operator."""
@@ -194,8 +200,3 @@ class OperatorNet(nn.Module):
                 f"{self.spec.channels}, h, w), "
                 f"got {tuple(z.shape)}. Was the latent made by another model's encoder?"
             )
-
-
-def _share(seen: Tensor | None, like: Tensor) -> Tensor | float:
-    """(B, 1, h, w): the share of each cell that is seen."""
-    return 1.0 if seen is None else seen.to(like).mean(1, keepdim=True)

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from paseo.base import Condition
-from paseo.operators.conditioning import CellNorm
+from paseo.operators.conditioning import CellNorm, visible
 from paseo.operators.embedding import noise_embedding
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class BoundOperator:
     def linearize(self, z: Tensor) -> tuple[Tensor, Map, Map]:
         """(H(z), v ↦ J v, u ↦ Jᵀ u) at z."""
         self.net.check_latent(z)
-        z = z.detach().contiguous()
+        self.net.check_seen(z, self.seen)
+        z = visible(z.detach(), self.seen).contiguous()
         tangent = NetTangent(self._weights(), z, self.net.stem_input(z, self.seen), self.seen)
         return tangent.value, tangent.jvp, tangent.vjp
 
@@ -226,11 +227,11 @@ class BlockTangent:
 
 
 class NetTangent:
-    """The network at z: H = (1 − g) head(body([z, p])) + g SiLU(colour(z)) + k z, of a family + M(m z)."""
+    """The network at z: H = (1 − g) head(body([z, p])) + g SiLU(colour(z)) + k z, of a family + M z."""
 
     def __init__(self, p: PackedNet, z: Tensor, stem_input: Tensor, seen: Tensor | None) -> None:
         self.p = p
-        self.share = None if seen is None else seen.to(z).mean(1, keepdim=True)  # m
+        self.seen = seen
         k0 = p.stem.value(stem_input)
         self.blocks: list[BlockTangent] = []
         k1 = self._enter(k0)
@@ -244,10 +245,7 @@ class NetTangent:
         self.factor = aten.silu_backward(c.new_tensor(p.gate).expand_as(c), c)  # g SiLU′
         self.value = p.head.value(h).add_(F.silu(c), alpha=p.gate).add_(z, alpha=p.skip_scale)
         if p.mixed is not None:
-            self.value.add_(p.mixed.value(self._seen(z)))
-
-    def _seen(self, z: Tensor) -> Tensor:
-        return z if self.share is None else z * self.share
+            self.value.add_(p.mixed.value(z))
 
     def _enter(self, x: Tensor) -> Tensor:
         self.blocks.append(BlockTangent(self.p.blocks[len(self.blocks)], x))
@@ -255,7 +253,7 @@ class NetTangent:
 
     @torch.no_grad()
     def jvp(self, v: Tensor) -> Tensor:
-        p, v = self.p, v.contiguous()
+        p, v = self.p, visible(v, self.seen).contiguous()
         k0 = p.stem_z.jvp(v)
         k1 = self.blocks[0].jvp(k0)
         t = k1
@@ -264,7 +262,7 @@ class NetTangent:
         t = self.blocks[5].jvp(torch.cat([t, k1], dim=1))
         t = self.blocks[6].jvp(torch.cat([t, k0], dim=1))
         t = p.head.jvp(t).addcmul_(self.factor, p.colour.jvp(v)).add_(v, alpha=p.skip_scale)
-        return t if p.mixed is None else t.add_(p.mixed.jvp(self._seen(v)))
+        return t if p.mixed is None else t.add_(p.mixed.jvp(v))
 
     @torch.no_grad()
     def vjp(self, u: Tensor) -> Tensor:
@@ -277,7 +275,7 @@ class NetTangent:
             t = block.vjp(t)
         t = self.blocks[0].vjp(t.add_(k1)).add_(k0)
         t = p.stem_z.vjp(t).add_(p.colour.vjp(self.factor * u)).add_(u, alpha=p.skip_scale)
-        return t if p.mixed is None else t.add_(self._seen(p.mixed.vjp(u)))
+        return visible(t if p.mixed is None else t.add_(p.mixed.vjp(u)), self.seen)
 
 
 def _packed(conv: nn.Conv2d, factor: float = 1.0) -> PackedConv:

@@ -85,7 +85,16 @@ def test_it_begins_as_the_dedicated_operator_it_takes_over() -> None:
     net = adopt(make_net(shaken=False), dedicated.state_dict())
     z, c = latent(2, 4, 6, 5), latent(2, 3)
     assert distance(net(z, 0.02, c), dedicated(z, 0.02)) < ROUNDING
-    assert distance(net(z, 0.02, c, mask(6, 5)), dedicated(z, 0.02)) < ROUNDING
+
+
+def test_what_is_hidden_has_no_say() -> None:
+    seen = torch.ones(1, 16, 6, 5)
+    seen[..., 2:4, 1:4] = 0
+    _, J, JT = make_net().bind(0.01, Condition({"jpeg": 1.0}, seen)).linearize(latent(1, 4, 6, 5))
+    inside = torch.zeros(1, 4, 6, 5, dtype=torch.float64)
+    inside[..., 2:4, 1:4] = 1
+    assert not J(inside).any()
+    assert not (JT(latent(1, 4, 6, 5, seed=2)) * inside).any()
 
 
 def test_a_local_operator_gives_in_a_window_what_it_gives_in_the_whole() -> None:
