@@ -174,6 +174,15 @@ class OnDevice(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Condition:
+    """What an operator for a family of degradations is told of the one at hand, besides the noise level."""
+
+    numbers: dict[str, float]  # c by name; what is not named is 0 and was not done
+    # (1 or B, n², h, w): share of seen pixels in n×n parts of each latent cell; None = all are seen
+    seen: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """All that a sampler may know: no ground truth inside. `paseo.problem.pose` makes one."""
 

@@ -3,7 +3,7 @@
 one integer for a batch       every image uses it, in `restore` and in `measure` alike: an image alone and the
                               same image among others are measured and restored the same way
 `of_image(seed, sha256)`      a stream of the image's own, so that neither order nor neighbours matter
-`measurement_stream(seed)`    measurement noise shares no numbers with sampling noise of the same seed
+`stream_of(seed, name)`        measurement noise shares no numbers with sampling noise of the same seed
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def of_image(seed: int, sha256: str, purpose: str = "") -> int:
     return _digest(f"{purpose} {seed} {sha256}" if purpose else f"{seed} {sha256}")
 
 
-def measurement_stream(seed: object) -> int:
-    """A seed → the seed of its measurement stream."""
+def stream_of(seed: object, name: str = "measurement") -> int:
+    """A seed → the seed of one of its streams."""
     if not (isinstance(seed, int) and seed >= 0):
         raise BadInput(f"A seed is an integer of at least 0, got {seed!r}.")
-    return _digest(f"measurement {seed}")
+    return _digest(f"{name} {seed}")
 
 
 def _digest(text: str) -> int:

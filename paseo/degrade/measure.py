@@ -15,8 +15,9 @@ from torch import Tensor
 
 from paseo.base import Degradation, Noise
 from paseo.degrade.common import check_images
+from paseo.degrade.compose import Compose
 from paseo.errors import BadInput
-from paseo.seeds import for_batch, measurement_stream
+from paseo.seeds import for_batch, stream_of
 from paseo.units import to_signed, to_unit
 
 _TOLERANCE = 1e-3  # images may stick out of [0,1] by this much: the rounding of low-precision types
@@ -37,16 +38,19 @@ def measure(
         raise BadInput(f"Images to be measured must be in [0,1], got values from {low:.3g} to {high:.3g}.")
     if not (isinstance(sigma_y, int | float) and math.isfinite(sigma_y) and sigma_y >= 0):
         raise BadInput(f"sigma_y must be a finite number of at least 0, in [0,1] units, got {sigma_y!r}.")
-    y = to_unit(degradation(to_signed(x)))
+    if isinstance(degradation, Compose):
+        y = to_unit(degradation.draw(to_signed(x), lambda y: measurement_noise(y, seeds, "grain")))
+    else:
+        y = to_unit(degradation(to_signed(x)))
     return y + sigma_y * measurement_noise(y, seeds) if sigma_y > 0 else y
 
 
-def measurement_noise(y: Tensor, seeds: int | Sequence[int]) -> Tensor:
-    """Standard normal noise of y's shape, dtype and device; y[i] is served by the i-th seed's measurement
-    stream.
+def measurement_noise(y: Tensor, seeds: int | Sequence[int], stream: str = "measurement") -> Tensor:
+    """Standard normal noise of y's shape, dtype and device; y[i] is served by the i-th seed's own stream of
+    that name.
     """
     each = for_batch(seeds, len(y))
     if len(each) != len(y):
         raise BadInput(f"One image was given with {len(each)} seeds: repeat it to measure it several times.")
     with torch.no_grad():
-        return Noise([measurement_stream(seed) for seed in each]).like(y)
+        return Noise([stream_of(seed, stream) for seed in each]).like(y)

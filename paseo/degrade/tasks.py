@@ -1,6 +1,8 @@
-"""The five tasks of the paper by name, and a place for more.
+"""The five tasks of the paper by name, those with numbers, and a place for more.
 
 task("sr4")                  a Task: it can be used wherever a degradation can
+task("blur:1.5,sr:2,jpeg:60")   words and numbers of `paseo.degrade.words`, in the order of what happened
+task("jpeg", quality=35)     the same by keyword
 task("weather:fog")          one made from a user's function
 tasks()                      all that are known
 register(Task("sr2", "Super-resolution ×2", lambda: Downsample(2)))
@@ -23,7 +25,9 @@ from paseo.degrade.custom import Custom
 from paseo.degrade.jpeg import JPEG
 from paseo.degrade.mask import CentreBox
 from paseo.degrade.measure import measure
+from paseo.degrade.names import PAPER_NOISE, is_typed, parse_name
 from paseo.degrade.resize import Downsample
+from paseo.degrade.words import WORDS
 from paseo.errors import BadInput, Unsupported
 
 
@@ -34,7 +38,9 @@ class Task:
     name: str
     title: str
     build: Callable[[], Degradation]
-    sigma_y: float = 0.01  # std of the measurement's noise, in [0,1] units
+    sigma_y: float = PAPER_NOISE  # std of the measurement's noise, in [0,1] units
+    description: str = ""  # one sentence: what happened to the picture
+    kin: str = ""  # the paper's task whose settings fit best where it has none of its own
 
     @cached_property
     def degradation(self) -> Degradation:
@@ -100,29 +106,41 @@ def tasks() -> tuple[Task, ...]:
     return tuple(_KNOWN.values())
 
 
-def task(name: str) -> Task:
-    """The task of that name; "module:function" makes one from a function on [0,1] images."""
+def task(name: str, **numbers: object) -> Task:
+    """The task of that name, of words and numbers ("jpeg:35", "blur:1.5,sr:2"), of a word and keywords, or of
+    a function on [0,1] images ("module:function").
+    """
     if not isinstance(name, str):
         raise BadInput(f"A task is asked for by its name, got {type(name).__name__}.")
-    if name in _KNOWN:
+    if numbers and name not in WORDS:
+        raise BadInput(
+            f"{name!r} takes no {', '.join(numbers)}. Numbers belong to one of: {', '.join(WORDS)}."
+        )
+    if name in _KNOWN and not numbers:
         return _KNOWN[name]
+    if is_typed(name):
+        found = parse_name(name, numbers)
+        return Task(found.name, found.title, found.build, found.sigma_y, found.description, found.kin)
     if ":" in name:
         custom = Custom.load(name)  # now rather than at first use, so that a wrong name is reported here
         return Task(name, name, lambda: custom)
-    close = difflib.get_close_matches(name.lower(), _KNOWN, n=2, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), {*_KNOWN, *WORDS}, n=2, cutoff=0.5)
     hint = (
         f" Did you mean {' or '.join(map(repr, close))}?"
         if close
         else " Your own degradation is named as 'module:function'."
     )
-    raise BadInput(f"There is no task named {name!r}. Known: {', '.join(_KNOWN)}.{hint}")
+    typed = "; ".join(word.syntax for word in WORDS.values())
+    raise BadInput(
+        f"There is no task named {name!r}. Known: {', '.join(_KNOWN)}; with numbers: {typed}.{hint}"
+    )
 
 
-for _task in (
-    Task("sr4", "Super-resolution ×4", partial(Downsample, 4)),
-    Task("sr8", "Super-resolution ×8", partial(Downsample, 8)),
-    Task("blur", "Gaussian deblurring", GaussianBlur),
-    Task("inpaint", "Centre inpainting", CentreBox),
-    Task("jpeg", "JPEG decompression, quality 10", JPEG),
+for _name, _title, _build, _did in (
+    ("sr4", "Super-resolution ×4", partial(Downsample, 4), "made 4 times smaller"),
+    ("sr8", "Super-resolution ×8", partial(Downsample, 8), "made 8 times smaller"),
+    ("blur", "Gaussian deblurring", GaussianBlur, "blurred by a Gaussian of 3 px"),
+    ("inpaint", "Centre inpainting", CentreBox, "covered by a box in its centre"),
+    ("jpeg", "JPEG decompression, quality 10", JPEG, "stored as a JPEG of quality 10"),
 ):
-    register(_task)
+    register(Task(_name, _title, _build, description=f"The picture was {_did}.", kin=_name))

@@ -76,6 +76,22 @@ def load_operator(
     return net.to(device, dtype).eval().requires_grad_(False)
 
 
+def adopt(net: OperatorNet, state: Mapping[str, Tensor]) -> OperatorNet:
+    """Take over another operator's weights where the shapes allow: all that a dedicated one has, of the stem
+    the channels that both know. What the others would bring in starts at zero.
+    """
+    own = dict(net.state_dict())
+    for name, value in state.items():
+        if name in own and own[name].shape == value.shape:
+            own[name] = value
+        elif name == "stem.weight":
+            shared = min(value.shape[1], own[name].shape[1])
+            own[name] = torch.zeros_like(own[name])
+            own[name][:, :shared] = value[:, :shared]
+    net.load_state_dict(own)
+    return net
+
+
 def operator_config(source: str | Path) -> OperatorConfig:
     """What an operator says of itself, without its weights."""
     return load_config(operator_folder(source))

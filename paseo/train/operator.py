@@ -24,13 +24,17 @@ from paseo.errors import BadInput
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.train.config import LoopConfig, budget, option
-from paseo.train.data import ImageSet, Rule, load_images, split
+from paseo.train.data import ImageSet, load_images
+from paseo.train.draws import FamilyDraw, family_of
 from paseo.train.export import load_codec
+from paseo.train.family import FamilyRecipe, export_family
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
 from paseo.train.loop import Trained, derive, run, session
 from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.pairs import load_pairs
+from paseo.train.pictures import CROPS_HELP, DATA_HELP, check_crops, load_pictures
+from paseo.train.splits import HELP, split
 
 _VALIDATION_IMAGES = 128
 _VALIDATION_NOISE = 0.02  # σ_y = 0.01 of [0,1] images
@@ -54,12 +58,12 @@ class OperatorTraining(LoopConfig):
     model: str = option(
         "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
     )
-    data: Path | None = option(
-        None, "Clean images: a folder (with sub-folders and tar files), a tar file, or a text list."
-    )
+    data: str | None = option(None, "Clean " + DATA_HELP)
     task: str | None = option(
         None,
-        "The degradation: sr4, sr8, blur, inpaint, jpeg, or module:function of images (B,3,H,W) in [0,1].",
+        "The degradation: sr4, sr8, blur, inpaint, jpeg, with numbers such as blur:2.5 or sr:2,jpeg:60, "
+        "module:function of images (B,3,H,W) in [0,1]; or family, for one operator that is told the numbers "
+        "(family:jpeg+sr for some kinds).",
     )
     pairs: tuple[Path, Path] | None = option(
         None, "The degradation by example: a folder of clean and one of degraded images, same stems."
@@ -73,8 +77,10 @@ class OperatorTraining(LoopConfig):
         None, "Name of the degradation in the exported config; the task's unless given."
     )
     size: int = option(128, "Side of the training images in pixels.")
-    split: Rule = option(
-        "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
+    crops: tuple[int, ...] = option((), CROPS_HELP + " Of a family only.")
+    split: str = option("auto", HELP)
+    local: bool = option(
+        False, "Of a family: no positions and no statistics over the picture, for canvases of any size."
     )
     noise: float = option(
         0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with."
@@ -101,6 +107,15 @@ class OperatorTraining(LoopConfig):
             if f.name in PAPER and getattr(self, f.name) == f.default:
                 object.__setattr__(self, f.name, PAPER[f.name])
         super().__post_init__()
+        object.__setattr__(self, "data", None if self.data is None else str(self.data))
+        check_crops(self.crops, 8)
+        family = self.task is not None and family_of(self.task) is not None
+        for name in ("crops", "local"):
+            if getattr(self, name) and not family:
+                raise BadInput(f"{name} belongs to a family: give it with --task family.")
+        for name in ("measurements", "jacobian"):
+            if getattr(self, name) and family:
+                raise BadInput(f"{name} is for one degradation: a family draws a new one for every sample.")
         if (self.task is None) == (self.pairs is None):
             raise BadInput(
                 "An operator needs one degradation: a task (or module:function), or pairs of clean and "
@@ -142,7 +157,7 @@ class OperatorRecipe:
         self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)
         if isinstance(codec, nn.Module):
             codec.to(self.device)
-        parts = split(images.names, config.split)
+        parts = split(images.names, config.split, images.homes)
         self.train, self.held_out = parts["train"], parts["validation"][:_VALIDATION_IMAGES]
         self.count = len(self.train)
         self.latents = clean_latents(codec, images, cache, accelerator, self.bf16)
@@ -291,6 +306,8 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trai
     with session(config) as accelerator:
         codec = codec or load_codec(config.model)
         cache = config.cache or config.out / "cache"
+        if draw := family_of(config.task or ""):
+            return _train_family(config, codec, draw, cache, accelerator)
         with accelerator.main_process_first():
             images, measurement = _examples(config, cache)
         recipe = OperatorRecipe(codec, images, measurement, config, cache, accelerator)
@@ -298,6 +315,27 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trai
         if accelerator.is_main_process and not outcome.interrupted:
             _export(outcome, recipe, config)
         return outcome
+
+
+def _train_family(
+    config: OperatorTraining, codec: Codec, draw: FamilyDraw, cache: Path, accelerator: Any
+) -> Trained:
+    assert config.data is not None
+    with accelerator.main_process_first():
+        pictures = load_pictures(
+            config.data,
+            size=config.size,
+            crops=config.crops,
+            rule=config.split,
+            cache=cache,
+            seed=config.seed,
+            mirror=config.mirror,
+        )
+    recipe = FamilyRecipe(codec, pictures, draw, config, accelerator)
+    outcome = run(recipe, config, accelerator)
+    if accelerator.is_main_process and not outcome.interrupted:
+        export_family(outcome, recipe, config, config.out / EXPORT)
+    return outcome
 
 
 def _examples(config: OperatorTraining, cache: Path) -> tuple[ImageSet, Measurement]:

@@ -15,7 +15,7 @@ from paseo.errors import BadInput
 from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config, parse_config
 from paseo.lab.paper import TASKS, under
 from paseo.settings.presets import PHOTO, preset
-from paseo.train.data import split
+from paseo.train.splits import split
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PAPER = {"ffhq-rv51": ("ffhq", "rv51"), "ffhq-sd35": ("ffhq", "sd35"), "coco-sd35": ("coco", "full")}
@@ -68,7 +68,7 @@ def test_split_of_ffhq() -> None:
         "test": 1_000,
     }
     assert np.array_equal(parts["test"], np.arange(1_000))
-    with pytest.raises(BadInput, match="'ffhq' needs file names that are numbers"):
+    with pytest.raises(BadInput, match="no train images"):
         split(["a.png", "b.png"], "ffhq")
 
 

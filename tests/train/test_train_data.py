@@ -15,8 +15,9 @@ from toy_pictures import picture
 
 from paseo.errors import BadInput
 from paseo.train.arrays import ArrayWriter, open_array
-from paseo.train.data import decode_image, find_sources, load_images, split, to_tensor
+from paseo.train.data import decode_image, find_sources, load_images, to_tensor
 from paseo.train.pairs import load_pairs
+from paseo.train.splits import split
 
 
 def png(seed: int, side: int = 32) -> bytes:
@@ -159,8 +160,8 @@ def test_split_rules_are_checked() -> None:
         split(["a.png", "00750.png"], "number")
     with pytest.raises(BadInput, match="no training"):
         split(["00001.png", "00002.png"], "number")
-    with pytest.raises(BadInput, match="auto, number, hash, ffhq"):
-        split(["a.png", "b.png"], "random")  # ty: ignore[invalid-argument-type]
+    with pytest.raises(BadInput, match="auto, number, hash"):
+        split(["a.png", "b.png"], "random")
 
 
 def test_array_files_are_safetensors_and_appear_whole(tmp_path: Path) -> None:

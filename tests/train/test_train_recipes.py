@@ -21,7 +21,7 @@ from paseo.metrics.lpips import weights_available
 from paseo.models import load_model
 from paseo.operators.store import load_operator
 from paseo.train.codec import CodecTraining, train_codec
-from paseo.train.data import load_images, split
+from paseo.train.data import load_images
 from paseo.train.export import half, write_model_config, write_weights
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import clean_latents, encode
@@ -29,6 +29,7 @@ from paseo.train.loop import session
 from paseo.train.measure import by_name, mirrored, noisy
 from paseo.train.operator import OperatorRecipe, OperatorTraining, train_operator
 from paseo.train.prior import PriorTraining, train_prior
+from paseo.train.splits import split
 from paseo.train.state import CHECKPOINT, read_log
 
 PERCEPTUAL = [

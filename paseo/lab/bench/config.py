@@ -34,7 +34,6 @@ from paseo.lab.bench.scores import METRICS, metric
 from paseo.models import AUTO, available, real_name
 from paseo.samplers import METHODS
 from paseo.settings.parse import split_assignment
-from paseo.train.data import Rule
 
 Label = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=-]*$", max_length=80)
@@ -51,7 +50,7 @@ class Data(_Strict):
 
     path: str = "samples"  # a folder, tar file or list; "samples" are the held-out images beside the model
     part: Part = "all"
-    rule: Rule = "auto"
+    rule: str = "auto"
     first: int = Field(0, ge=0)
     count: int | None = Field(None, ge=1)
     size: int | None = Field(None, ge=16, le=4096)  # None: the model's

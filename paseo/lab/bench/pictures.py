@@ -20,7 +20,8 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.seeds import of_image
-from paseo.train.data import Rule, Source, decode_image, find_sources, split
+from paseo.train.data import Source, decode_image, find_sources
+from paseo.train.splits import split
 
 Part = Literal["all", "train", "validation", "test"]
 
@@ -59,17 +60,17 @@ def load_pictures(
     first: int = 0,
     count: int | None = None,
     size: int | None = None,
-    rule: Rule = "auto",
+    rule: str = "auto",
 ) -> list[Picture]:
     """Images `first` … `first + count − 1` of a part of the data, in the order of their names; cropped and
     resized to `size`.
 
-    The parts are those of training (`paseo.train.data.split`): for the synthetic faces test is 0–499,
+    The parts are those of training (`paseo.train.splits.split`): for the synthetic faces test is 0–499,
     validation 500–749.
     """
     sources = sorted(find_sources(data), key=lambda s: s.name)
     if part != "all":
-        positions = split([s.name for s in sources], rule)[part]
+        positions = split([s.name for s in sources], rule, [s.home for s in sources])[part]
         sources = [sources[int(i)] for i in positions]
     chosen = sources[first : None if count is None else first + count]
     if not chosen or (count is not None and len(chosen) < count):
