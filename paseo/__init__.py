@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from paseo.apps.pipeline import PaseoPipeline as PaseoPipeline
     from paseo.base import Problem as Problem
-    from paseo.degrade import task as task
+    from paseo.degrade import user_task as task
     from paseo.errors import BadInput as BadInput
     from paseo.errors import MissingWeights as MissingWeights
     from paseo.errors import NotFinite as NotFinite
@@ -58,6 +58,7 @@ _HOME = {
     "NotFinite": "paseo.errors",
     "Unsupported": "paseo.errors",
 }
+_THERE = {"task": "user_task"}  # public name → its name at home
 _SUBMODULES = {
     *(
         "base",
@@ -86,7 +87,7 @@ __all__ = [*_HOME, "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
+        value = getattr(import_module(_HOME[name]), _THERE.get(name, name))
         globals()[name] = value
         return value
     if name in _SUBMODULES or name in _MOVED:

@@ -25,13 +25,15 @@ NOUNS = {
     "samplers",
     "metrics",
 }
-FILES = {"files", "images", "sheet", "record"}
+FILES = {"files", "images", "sheet", "record", "trust", "lock", "weights"}
 LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "noise": set(),
     "linalg": set(),
+    "trust": {"errors"},  # which code may be loaded
+    "lock": {"errors"},  # one writer per folder
     "metrics": {"errors"},
     "schedule": {"errors"},
     "base": {"noise", "schedule"},
@@ -39,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "images": {"errors", "files"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files"},  # the JSON beside every output
-    "degrade": {"base", "errors"},
+    "degrade": {"base", "errors", "trust"},
     "codecs": {"base", "errors", "noise"},
     "operators": {"base", "errors", "files", "linalg", "noise"},
     "priors": {"base", "errors", "files", "schedule"},

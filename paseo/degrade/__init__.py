@@ -28,7 +28,7 @@ from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.degrade.mask import CentreBox, Mask
 from paseo.degrade.measure import measure, measurement_noise
 from paseo.degrade.resize import Downsample, resize
-from paseo.degrade.tasks import Task, register, task, tasks
+from paseo.degrade.tasks import Task, register, task, tasks, user_task
 
 __all__ = [
     "JPEG",
@@ -49,4 +49,5 @@ __all__ = [
     "resize",
     "task",
     "tasks",
+    "user_task",
 ]

@@ -53,12 +53,17 @@ def resolve(name: str | Path, *, revision: str | None = None, variant: str | Non
             f"{path} is a single file, a folder in the diffusers layout was expected. Convert it once with "
             'diffusers: StableDiffusionPipeline.from_single_file("FILE").save_pretrained("FOLDER").'
         )
-    hub_id = ALIASES.get(str(name), str(name))
+    plain, at, pinned = str(name).partition("@")  # user/name@revision: a branch, a tag or, best, a commit
+    if at and revision is not None and revision != pinned:
+        raise BadInput(
+            f"{name} names the revision {pinned!r}, and {revision!r} was asked for. Give one of them."
+        )
+    revision, hub_id = pinned or revision, ALIASES.get(plain, plain)
     if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
         short = ", ".join(k for k in ALIASES if "/" not in k)
         raise MissingWeights(
-            f"There is no folder {name}. Give a folder, a hub id such as {ALIASES['sd35']}, or one of "
-            f"{short}."
+            f"There is no folder {name}. Give a folder, a hub id such as {ALIASES['sd35']} (with @REVISION to pin "
+            f"it), or one of {short}."
         )
     return _from_hub(hub_id, revision, variant)
 
@@ -70,7 +75,12 @@ def _from_hub(hub_id: str, revision: str | None, variant: str | None) -> Path:
     try:
         return Path(
             DiffusionPipeline.download(
-                hub_id, revision=revision, variant=variant, use_safetensors=True, **unused
+                hub_id,
+                revision=revision,
+                variant=variant,
+                use_safetensors=True,
+                trust_remote_code=False,
+                **unused,
             )
         )
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library

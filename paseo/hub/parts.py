@@ -127,9 +127,13 @@ class FolderParts:
                 f"{library} {import_module(library).__version__} has no class {kind}, which {name} needs. "
                 "Install another version."
             )
-        options: dict[str, Any] = {}
+        if not isinstance(cls, type) or not hasattr(cls, "from_pretrained"):
+            raise Unsupported(
+                f"{self.folder} wants {name} to be {library}.{kind}, which is no part of a model."
+            )
+        options: dict[str, Any] = {"trust_remote_code": False} if library == "transformers" else {}
         if issubclass(cls, torch.nn.Module):
-            options = {
+            options |= {
                 "dtype": dtype,
                 "use_safetensors": True,
                 "variant": variant_of(self.folder, name),

@@ -191,16 +191,18 @@ def _checked(state: Mapping[str, Tensor], net: OperatorNet, folder: Path) -> Map
 
 def _download(name: str) -> Path:
     """A snapshot of a Hugging Face repository, from the cache where it is there."""
-    parts = name.split("/")
+    plain, _, revision = name.partition("@")  # user/name@revision
+    parts = plain.split("/")
     if len(parts) != 2 or not all(parts) or name.startswith(("/", ".", "~")):
         raise MissingWeights(
             f"There is no folder {name}. Give an operator's folder, or a repository of the Hugging Face "
-            "hub as user/name."
+            "hub as user/name or user/name@revision."
         )
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, allow_patterns=[CONFIG, WEIGHTS, *OTHER_WEIGHTS, SUMS]))
+        wanted = [CONFIG, WEIGHTS, *OTHER_WEIGHTS, SUMS]
+        return Path(snapshot_download(plain, revision=revision or None, allow_patterns=wanted))
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise MissingWeights(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from paseo.apps.pipeline.inputs import is_centre_box
-from paseo.degrade import Mask, task
+from paseo.degrade import Mask, task, user_task
 from paseo.errors import BadInput, MissingWeights
 from paseo.hub.operator import OperatorModel
 from paseo.operators.exact import LatentMask
@@ -93,7 +93,7 @@ def _degradation(given: Any, operator: Any) -> Any:
         if not name:
             raise BadInput("What happened to the image? Give a task such as 'sr4', or a degradation.")
         return task(name)
-    return task(given) if isinstance(given, str) else given
+    return user_task(given) if isinstance(given, str) else given
 
 
 def _knows(operator: Any, mask: Mask) -> bool:

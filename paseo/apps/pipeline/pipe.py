@@ -121,7 +121,9 @@ class PaseoPipeline(DiffusionPipeline):
         dtype = kwargs.pop("dtype", None) or kwargs.pop("torch_dtype", None) or torch.float32
         table = dict(dtype) if isinstance(dtype, dict) else {"default": dtype}
         kwargs["dtype"] = {**dict.fromkeys(_KEPT, torch.float32), **table}
-        pipe = super().from_pretrained(str(folder), use_safetensors=True, **kwargs)
+        pipe = super().from_pretrained(
+            str(folder), use_safetensors=True, **{**kwargs, "trust_remote_code": False}
+        )
         pipe.register_to_config(_name_or_path=str(name))
         return pipe
 

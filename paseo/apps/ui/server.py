@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import socket
 import tempfile
 import time
@@ -31,9 +30,6 @@ def serve(
     *, host: str, port: int, models: tuple[str, ...], share: bool = False, browser: bool = False
 ) -> None:
     """Until interrupted."""
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # ended politely either way: the temporary folder goes
     try:
         with running(host=host, port=port, models=models, share=share, browser=browser) as address:
             print(f"PASEO is at {address} (Ctrl-C ends it)", flush=True)

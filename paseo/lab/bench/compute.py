@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.trust import vouch_for_words
 from paseo.errors import BadInput
 from paseo.hub.device import pick_device
 from paseo.images import to_pil
@@ -127,8 +128,10 @@ class Worker:
 
 @lru_cache(maxsize=1)
 def worker_for(config: str) -> Worker:
-    """One worker per process, for engines that send the configuration along."""
-    return Worker(parse_config(json.loads(config)))
+    """One worker per process, for engines that send the configuration along; what it names was allowed where it was sent."""
+    values = json.loads(config)
+    vouch_for_words(values["tasks"])
+    return Worker(parse_config(values))
 
 
 def samplers() -> dict[str, type]:
