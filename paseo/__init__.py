@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from paseo.apps.pipeline import PaseoPipeline as PaseoPipeline
     from paseo.base import Problem as Problem
-    from paseo.degrade import user_task as task
+    from paseo.degrade import user_task as task  # noqa: F401 (the public name)
     from paseo.errors import BadInput as BadInput
     from paseo.errors import MissingWeights as MissingWeights
     from paseo.errors import NotFinite as NotFinite

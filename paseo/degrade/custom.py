@@ -27,8 +27,8 @@ from torch import Tensor
 
 from paseo.degrade.common import Size, check_images, check_size, size_of, to_signed, to_unit
 from paseo.degrade.resize import resize
-from paseo.trust import check_vouched, vouch
 from paseo.errors import BadInput, PaseoError, Unsupported
+from paseo.trust import check_vouched, vouch
 
 Range = Literal["unit", "signed"]
 _FAR = 4.0  # a measurement more than this far outside [0,1] is in other units, 0 … 255 most likely

@@ -24,8 +24,8 @@ from paseo.degrade.jpeg import JPEG
 from paseo.degrade.mask import CentreBox
 from paseo.degrade.measure import measure
 from paseo.degrade.resize import Downsample
-from paseo.trust import vouch
 from paseo.errors import BadInput, Unsupported
+from paseo.trust import vouch
 
 
 @dataclass(frozen=True)

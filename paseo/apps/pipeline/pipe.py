@@ -47,7 +47,7 @@ class PaseoPipeline(DiffusionPipeline):
     """Restore images with a Stable Diffusion prior and a learned latent operator."""
 
     model_cpu_offload_seq = "text_encoder->text_encoder_2->text_encoder_3->unet->transformer->vae"
-    # small, and its Jacobian products do not pass through forward()  # noqa: RUF012
+    # small, and its Jacobian products do not pass through forward()
     _exclude_from_cpu_offload = ["operator"]
     _callback_tensor_inputs = ["latents", "clean_latents"]  # noqa: RUF012
     _optional_components = [  # noqa: RUF012

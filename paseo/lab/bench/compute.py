@@ -23,7 +23,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.trust import vouch_for_words
 from paseo.errors import BadInput
 from paseo.hub.device import pick_device
 from paseo.images import to_pil
@@ -36,6 +35,7 @@ from paseo.lab.bench.scores import score
 from paseo.lab.bench.setup import Setup
 from paseo.metrics.cost import Cost
 from paseo.record import sampler_from_record
+from paseo.trust import vouch_for_words
 
 HIGHEST_PSNR = 100.0  # of equal images, which JSON cannot call infinite
 
