@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "noise": set(),
     "linalg": set(),
     "trust": {"errors"},  # which code may be loaded
-    "lock": {"errors"},  # one writer per folder
+    "weights": {"errors", "files"},  # the one door for stored weights
+    "lock": {"errors", "files"},  # one writer per folder
     "metrics": {"errors"},
     "schedule": {"errors"},
     "base": {"noise", "schedule"},
@@ -42,14 +43,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files"},  # the JSON beside every output
     "degrade": {"base", "errors", "trust"},
-    "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "linalg", "noise"},
-    "priors": {"base", "errors", "files", "schedule"},
+    "codecs": {"base", "errors", "noise", "weights"},
+    "operators": {"base", "errors", "files", "linalg", "noise", "weights"},
+    "priors": {"base", "errors", "files", "schedule", "weights"},
     "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
     "street": {"base", "noise", "errors", "images"},
-    "settings": {"samplers", "schedule", "degrade", "errors"},
-    "models": (NOUNS - {"metrics", "samplers"}),
-    "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
+    "settings": {"samplers", "schedule", "degrade", "errors", "files"},
+    "models": (NOUNS - {"metrics", "samplers"}) | {"files"},
+    "hub": (NOUNS - {"metrics", "samplers"})
+    | {"files", "models", "weights"},  # everything that knows diffusers
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

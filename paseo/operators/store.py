@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from paseo.errors import BadInput, MissingWeights
 from paseo.files import atomic, read_json, write_json, write_text
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
+from paseo.weights import build
 
 CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -70,8 +69,8 @@ def load_operator(
     folder = _folder(source)
     config = load_config(folder)
     check_latent_space(config, codec_hash, force)
-    net = OperatorNet(config)
-    net.load_state_dict(_checked(load_weights(folder), net, folder))
+    path = _weights_file(folder)
+    net, _ = build(lambda: OperatorNet(config), path, sha256=_stored_sum(path))
     return net.to(device, dtype).eval().requires_grad_(False)
 
 
@@ -118,24 +117,6 @@ def load_config(folder: Path) -> OperatorConfig:
     return OperatorConfig.from_dict(values)
 
 
-def load_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of an operator's folder in float32, after the checksum where there is one."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    path = _weights_file(folder)
-    data = path.read_bytes()
-    _check_sum(path, data)
-    try:
-        state = load(data)
-    except SafetensorError as error:
-        raise MissingWeights(
-            f"{path} ({len(data)} bytes) is cut short or no safetensors file: {error}. Copy or train it "
-            "again."
-        ) from error
-    return {name: value.to(torch.float32) for name, value in state.items()}
-
-
 def _weights_file(folder: Path) -> Path:
     for name in (WEIGHTS, *OTHER_WEIGHTS):
         if (folder / name).is_file():
@@ -152,41 +133,16 @@ def _weights_file(folder: Path) -> Path:
     )
 
 
-def _check_sum(path: Path, data: bytes) -> None:
+def _stored_sum(path: Path) -> str | None:
+    """What SHA256SUMS says about a file; None where it says nothing."""
     sums = path.parent / SUMS
     if not sums.is_file():
-        return
-    lines = (line.split(None, 1) for line in sums.read_text(encoding="utf-8").splitlines())
-    expected = {line[0].lower() for line in lines if len(line) == 2 and line[1].lstrip("*") == path.name}
-    if expected and hashlib.sha256(data).hexdigest() not in expected:
-        raise MissingWeights(
-            f"{path} is not the file that was saved: its SHA-256 differs from {SUMS}. "
-            f"Copy it again; if you changed it on purpose, delete {SUMS}."
-        )
-
-
-def _checked(state: Mapping[str, Tensor], net: OperatorNet, folder: Path) -> Mapping[str, Tensor]:
-    """The state itself, if it is one of this network."""
-    want = {name: tuple(value.shape) for name, value in net.state_dict().items()}
-    if missing := sorted(want.keys() - state.keys()):
-        raise MissingWeights(
-            f"{folder}: {len(missing)} of {len(want)} tensors are missing, the first is {missing[0]}."
-        )
-    if extra := sorted(state.keys() - want.keys()):
-        raise BadInput(
-            f"{folder}: {len(extra)} tensors do not belong to the operator network, the first is {extra[0]}."
-        )
-    for name, shape in want.items():
-        if tuple(state[name].shape) != shape:
-            raise BadInput(
-                f"{folder}: {name} has the shape {tuple(state[name].shape)}, but {CONFIG} "
-                f"(channels={net.spec.channels}) asks for {shape}."
-            )
-        if not torch.isfinite(state[name]).all():
-            raise BadInput(
-                f"{folder}: {name} holds NaN or infinite values. Train or copy the operator again."
-            )
-    return state
+        return None
+    lines = (line.split(None, 1) for line in sums.read_text(encoding="utf-8", errors="replace").splitlines())
+    named = [line[0].lower() for line in lines if len(line) == 2 and line[1].lstrip("*") == path.name]
+    if not named:
+        raise MissingWeights(f"{sums} does not name {path.name}. Copy the folder again, or delete {SUMS}.")
+    return named[-1]
 
 
 def _download(name: str) -> Path:

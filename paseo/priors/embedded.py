@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 
 import torch
@@ -12,6 +10,7 @@ from torch import Tensor, nn
 from paseo.errors import MissingWeights
 from paseo.priors.net import FlowUNet
 from paseo.schedule import Flow, Schedule
+from paseo.weights import build, damaged, part_of
 
 
 class EmbeddedPrior(nn.Module):
@@ -31,15 +30,14 @@ class EmbeddedPrior(nn.Module):
     @classmethod
     def load(cls, folder: Path) -> EmbeddedPrior:
         """From a folder with `prior.safetensors` and the entry "prior" of `config.json`."""
-        from safetensors.torch import load_file
-
         path = folder / "prior.safetensors"
         if not path.is_file():
             raise MissingWeights(
                 f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
                 "prior`."
             )
-        config = json.loads((folder / "config.json").read_text())["prior"]
-        net = FlowUNet(**config["net"])
-        net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})
-        return cls(net, Flow(config.get("shift", 1.0)), hashlib.sha256(path.read_bytes()).hexdigest())
+        config, sha256 = part_of(folder, "prior")
+        with damaged(folder / "config.json"):
+            schedule = Flow(float(config.get("shift", 1.0)))
+        net, digest = build(lambda: FlowUNet(**config["net"]), path, sha256=sha256)
+        return cls(net, schedule, digest)

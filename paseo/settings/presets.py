@@ -12,7 +12,6 @@ embedded models lie beside their weights in `presets.json` and are read when ask
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput
+from paseo.files import read_json
 from paseo.samplers.paseo import PASEO
 
 FACE, PHOTO = "A high quality photo of a face", "A high quality photo"
@@ -224,12 +224,12 @@ def _stored(file: Path) -> dict[str, dict[str, Preset]]:
     """presets.json: {task: {method: {"class": "PASEO", "settings": {…}, "score": {…}, "source": …, "prompt":
     …, "guidance": …}}}.
     """
+    entries = read_json(file)
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
         return {
             task: {method: _entry(e) for method, e in methods.items()} for task, methods in entries.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise BadInput(f"{file} does not hold presets: {error}.") from error
 
 

@@ -53,8 +53,10 @@ def picture() -> Path:
 
 def test_an_operator_folder_runs_nothing(operator: Path, trap: Path, tmp_path: Path) -> None:
     code, output = command("restore", picture(), "-o", tmp_path / "out", "--operator", operator)
-    assert code == 2 and "--allow-code" in output
-    assert not sprung(trap) and not (tmp_path / "out").exists()
+    assert code == 2
+    assert "--allow-code" in output
+    assert not sprung(trap)
+    assert not (tmp_path / "out").exists()
 
 
 def test_allow_code_stands_anywhere_and_ends_with_the_command(
@@ -99,7 +101,8 @@ def test_a_benchmark_file_runs_nothing(trap: Path, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(f"tasks: ['{trap}:f']\nmethods: [paseo]\n")
     code, output = command("bench", "plan", file, "-o", tmp_path / "run")
-    assert code == 2 and "--allow-code" in output
+    assert code == 2
+    assert "--allow-code" in output
     (tmp_path / "run").mkdir()
     shutil.copy(file, tmp_path / "run")
     (tmp_path / "run" / "plan.jsonl").write_text("")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,7 +82,8 @@ def named(path: Path | str, meta: bool) -> dict[str, Any]:
 
 def test_the_page_is_there(visitor: Any, events: list[dict[str, Any]]) -> None:
     answer = visitor.get("/")
-    assert answer.status_code == 200 and len(events) > 5
+    assert answer.status_code == 200
+    assert len(events) > 5
     assert answer.headers["x-frame-options"] == "DENY"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
 
@@ -121,9 +121,10 @@ def test_what_is_there_and_what_is_not_are_refused_alike(
     ):
         sent = join(visitor, event, [named(path, False)] * len(event["inputs"]))
         told.add((sent.status_code, sent.text))
-        got = visitor.get(f"/gradio_api/file={str(path)}".replace("\0", "%00"))
+        got = visitor.get(f"/gradio_api/file={path!s}".replace("\0", "%00"))
         told.add((got.status_code, got.text))
-    assert len(told) == 1 and told.pop()[0] == 403
+    assert len(told) == 1
+    assert told.pop()[0] == 403
 
 
 def test_a_link_in_the_upload_folder_leads_nowhere(private: Path, tmp_path: Path) -> None:
@@ -151,11 +152,8 @@ def test_an_upload_is_taken_and_shown(visitor: Any, events: list[dict[str, Any]]
     (path,) = visitor.post("/gradio_api/upload", files={"files": ("a.jpg", png(), "image/jpeg")}).json()
     event = next(e for e in events if len(e["inputs"]) == 4)  # what the picture is
     status, told = ask(visitor, event, [named(path, True), "show", True, "faces-128"])
-    assert (
-        status == 200
-        and "128×128" in json.loads(json.dumps(told)).encode().decode("unicode_escape", "ignore")
-        or ("128" in told)
-    )
+    assert status == 200
+    assert "128" in told
     assert visitor.get(f"/gradio_api/file={path}").content == png()
 
 
@@ -260,8 +258,12 @@ def test_names_of_the_page() -> None:
     assert not any(
         here.admits(h) for h in ("a.example", "192.168.0.2", "", "[", "localhost.a.example", "a@b")
     )
-    assert Hosts("0.0.0.0").admits("192.168.0.2:7860") and not Hosts("0.0.0.0").admits("a.example")
+    assert Hosts("0.0.0.0").admits("192.168.0.2:7860")
+    assert not Hosts("0.0.0.0").admits("a.example")
     proxied = Hosts("127.0.0.1", ("Paseo.example",))
-    assert proxied.admits("paseo.example") and not proxied.admits("x.paseo.example")
-    assert Hosts("192.168.0.2").admits("192.168.0.2:1") and not Hosts("192.168.0.2").admits("192.168.0.3")
-    assert not Hosts().admits("x.gradio.live") and Hosts(shared=True).admits("x.gradio.live")
+    assert proxied.admits("paseo.example")
+    assert not proxied.admits("x.paseo.example")
+    assert Hosts("192.168.0.2").admits("192.168.0.2:1")
+    assert not Hosts("192.168.0.2").admits("192.168.0.3")
+    assert not Hosts().admits("x.gradio.live")
+    assert Hosts(shared=True).admits("x.gradio.live")

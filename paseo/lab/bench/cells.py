@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput
-from paseo.files import read_json, write_text
+from paseo.files import bounded_json, read_json, write_text
 
 KEY_SHOWN = 12  # characters of the key in file names
 
@@ -77,10 +77,10 @@ def read_plan(folder: Path) -> list[Cell]:
     cells = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            entry: dict[str, Any] = json.loads(line)
+            entry: dict[str, Any] = bounded_json(line.encode())
             entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
             cells.append(Cell(**entry))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadInput(
                 f"{path}, line {number}, is no cell of this version: {error}. Plan again."
             ) from None
