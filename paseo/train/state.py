@@ -64,6 +64,8 @@ def save_checkpoint(
     tensors = {
         k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()
     }  # clone: no two may share memory
+    if not folder.is_dir():
+        raise BadInput(f"The training's folder {folder} was deleted while it ran. Start it again.")
     check_finite(tensors, "Not saved, the last checkpoint stays: the training")
     with atomic(folder / CHECKPOINT) as file:
         file.write(save(tensors, metadata={"paseo": json.dumps(meta)}))
