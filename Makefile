@@ -4,6 +4,7 @@
 #   make test        the fast tests            make test-slow   the ones that take minutes
 #   make lint        ruff, formatting, types   make bench-speed speed of a correction
 #   make bench       all methods on all tasks; DATA=FOLDER names the faces, without it the samples are taken
+#   make test-attack 10,000 damaged files of every kind, kills at random moments, full disks
 #   make test-ui     the page in Chromium; screenshots in out/ui
 #   make docs        the documentation as HTML make examples    every example of the documentation
 #   make figures     the documentation's pictures and tables that the embedded model's weights decide
@@ -18,7 +19,7 @@ JOBS   ?= 2
 # One torch thread per test process: $(JOBS) processes on as many cores, and sums that do not depend on the thread count.
 TEST_ENV := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help demo test test-slow test-ui examples figures lint format bench bench-speed docs clean
+.PHONY: help demo test test-slow test-ui test-attack examples figures lint format bench bench-speed docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +33,9 @@ test: $(VENV)/.stamp
 
 test-slow: $(VENV)/.stamp
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) -m "slow and not gpu"
+
+test-attack: $(VENV)/.stamp-ui
+	$(TEST_ENV) PASEO_ATTACK=10000 PASEO_KILLS=100 $(BIN)/python -m pytest -n $(JOBS) tests/attack -m "slow or not slow"
 
 # Debian's Chromium, driven by Playwright (which brings no browser of its own).
 test-ui: $(VENV)/.stamp-ui

@@ -5,11 +5,16 @@ it.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
+import re
 import secrets
+import socket
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +32,9 @@ def atomic(path: str | Path) -> Generator[IO[bytes]]:
         if path.is_dir():
             raise IsADirectoryError(0, "it is a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent not in _SWEPT:
+            _SWEPT.add(path.parent)
+            sweep(path.parent)
         file = temporary.open("xb")
     except OSError as error:
         raise _cannot_write(path, error) from error
@@ -47,7 +55,48 @@ def atomic(path: str | Path) -> Generator[IO[bytes]]:
 def temporary_name(path: Path) -> Path:
     """Beside the target, and nobody else's: not another process's, nor another machine's that shares the folder."""
     short = path.name.encode()[:120].decode(errors="ignore")  # names have at most 255 bytes
-    return path.with_name(f".{short}.{secrets.token_hex(8)}.tmp")
+    return path.with_name(f".{short}.{machine_tag()}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
+
+
+@cache
+def machine_tag() -> str:
+    """Eight letters for this machine and, in containers that share its name, for the space of process numbers."""
+    return hashlib.sha256(machine().encode()).hexdigest()[:8]
+
+
+def machine() -> str:
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()} {space}".strip()
+
+
+def process_runs(pid: int) -> bool:
+    """Whether a process of this machine lives."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # it is there, and somebody else's
+        return True
+    return True
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes of this machine left half-written in a folder, and what others left a day ago."""
+    for path in folder.glob(".*.tmp"):
+        found = _TEMPORARY.search(path.name)
+        with suppress(OSError):
+            if found is None:
+                continue
+            ours = found["machine"] == machine_tag()
+            if (ours and not process_runs(int(found["pid"]))) or time.time() - path.stat().st_mtime > 86_400:
+                path.unlink()
+
+
+_TEMPORARY = re.compile(r"\.(?P<machine>[0-9a-f]{8})-(?P<pid>[0-9]{1,9})-[0-9a-f]{16}\.tmp$")
+_SWEPT: set[Path] = set()  # folders this process has looked at
 
 
 def sync(file: IO[bytes]) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Generator
@@ -20,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from paseo.errors import BadInput
-from paseo.files import bounded_json
+from paseo.files import bounded_json, machine, process_runs
 
 RENEW, STALE = 20.0, 120.0  # seconds
 
@@ -54,23 +53,14 @@ def me() -> Owner:
     """This process."""
     pid = os.getpid()
     since = time.strftime("%Y-%m-%d %H:%M:%S")
-    return Owner(machine=_machine(), pid=pid, born=_born(pid), since=since, token=secrets.token_hex(8))
+    return Owner(machine=machine(), pid=pid, born=_born(pid), since=since, token=secrets.token_hex(8))
 
 
 def gone(owner: Owner) -> bool | None:
     """Whether the process has ended; None where that cannot be seen from here."""
-    if owner.machine != _machine():
+    if owner.machine != machine():
         return None
-    return _born(owner.pid) != owner.born or not _runs(owner.pid)
-
-
-def _machine() -> str:
-    """The machine and, in containers that share its name, the space of process numbers."""
-    try:
-        space = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        space = ""
-    return f"{socket.gethostname()} {space}".strip()
+    return _born(owner.pid) != owner.born or not process_runs(owner.pid)
 
 
 def _born(pid: int) -> str:
@@ -83,16 +73,6 @@ def _born(pid: int) -> str:
         )
     except (OSError, IndexError):
         return ""
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is there, and somebody else's
-        return True
-    return True
 
 
 @contextmanager

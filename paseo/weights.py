@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +80,9 @@ def header_fault(path: Path) -> str | None:
         return str(fault)
     except OSError as error:
         return f"cannot be read: {error.strerror}."
-    return None if size == expected else f"is cut short or too long: {size:,} instead of {expected:,} bytes."
+    if size == expected:
+        return None
+    return f"is {'cut short' if size < expected else 'too long'}: {size:,} of {expected:,} bytes."
 
 
 class _Fault(Exception):
@@ -94,7 +96,7 @@ def _data_start(path: Path) -> int:
         raise _Fault("is a Git LFS pointer, not the file itself: run `git lfs pull`.")
     length = int.from_bytes(first[:8], "little")
     if len(first) < 8 or not 2 <= length <= min(MAX_HEADER, size - 8):
-        raise _Fault("is cut short, or is no safetensors file.")
+        raise _Fault("is damaged: it is cut short, or is no safetensors file.")
     return 8 + length
 
 
@@ -122,18 +124,20 @@ def _entry(value: Mapping[str, Any]) -> Entry:
     return Entry(value["dtype"], shape, start, end)
 
 
-def read_weights(path: Path, *, sha256: str | None = None) -> tuple[dict[str, Tensor], str]:
-    """All tensors as stored, and the file's SHA-256, which must be `sha256` where that is given; all values are finite."""
+def read_weights(path: Path, sums: Collection[str] = ()) -> tuple[dict[str, Tensor], str]:
+    """All tensors as stored, and the file's SHA-256, which must be one of `sums` where there are any; all values are
+    finite.
+    """
     from safetensors.torch import load
 
     header(path)
     with damaged(path):
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
-        if sha256 is not None and digest != sha256:
+        if sums and digest not in sums:
             raise MissingWeights(
-                f"{path} is not the file that its folder describes: its SHA-256 is {digest[:12]}…, not {str(sha256)[:12]}…. "
-                f"{AGAIN} If you changed it on purpose, write the new sum into the folder."
+                f"{path} is not the file that its folder describes: its SHA-256, {digest[:12]}…, is another one. {AGAIN} "
+                "If you changed it on purpose, write the new sum into the folder."
             )
         state = load(data)
     check_finite(state, path)
@@ -154,7 +158,10 @@ def check_finite(state: Mapping[str, Tensor], where: str | Path) -> None:
 
 
 def check_shapes(
-    found: Mapping[str, tuple[int, ...]], want: Mapping[str, tuple[int, ...]], where: str | Path
+    found: Mapping[str, tuple[int, ...]],
+    want: Mapping[str, tuple[int, ...]],
+    where: str | Path,
+    described: str = "config.json",
 ) -> None:
     """The tensors of a file are those of the network, no more, no fewer, of the same shapes."""
     if missing := sorted(want.keys() - found.keys()):
@@ -168,11 +175,13 @@ def check_shapes(
     for name, shape in want.items():
         if found[name] != shape:
             raise BadInput(
-                f"{where}: {name} has the shape {found[name]}, but config.json asks for {shape}. {AGAIN}"
+                f"{where}: {name} has the shape {found[name]}, but {described} asks for {shape}. {AGAIN}"
             )
 
 
-def build(make: Callable[[], Net], path: Path, *, sha256: str | None = None) -> tuple[Net, str]:
+def build(
+    make: Callable[[], Net], path: Path, sums: Collection[str] = (), described: str = "config.json"
+) -> tuple[Net, str]:
     """The network that `make` describes with the weights of a file in float32, and the file's SHA-256.
 
     The network is first made without memory, so that a config that asks for a terabyte is refused, not tried.
@@ -182,8 +191,10 @@ def build(make: Callable[[], Net], path: Path, *, sha256: str | None = None) -> 
     stored = {name: entry.shape for name, entry in header(path).items()}
     with damaged(path.parent), torch.device("meta"):
         empty = make()
-    check_shapes(stored, {name: tuple(value.shape) for name, value in empty.state_dict().items()}, path)
-    state, digest = read_weights(path, sha256=sha256)
+    check_shapes(
+        stored, {name: tuple(value.shape) for name, value in empty.state_dict().items()}, path, described
+    )
+    state, digest = read_weights(path, sums)
     with damaged(path.parent):
         net = make()
         net.load_state_dict({name: value.to(torch.float32) for name, value in state.items()})
@@ -241,7 +252,7 @@ def torch_out_of_memory() -> type[BaseException]:
     return torch.OutOfMemoryError
 
 
-def part_of(folder: Path, name: str) -> tuple[dict[str, Any], str | None]:
+def part_of(folder: Path, name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The settings of a part ("codec" or "prior") in a model's config.json, and the SHA-256 of its weights if it is known."""
     config = read_json(folder / "config.json")
     settings = config.get(name) if isinstance(config, dict) else None
@@ -251,7 +262,8 @@ def part_of(folder: Path, name: str) -> tuple[dict[str, Any], str | None]:
     sums = config.get("sha256", {})
     if not isinstance(sums, dict):
         raise BadInput(f"{folder / 'config.json'}: sha256 is not a table of file names and sums. {AGAIN}")
-    return settings, sums.get(f"{name}.safetensors")
+    named = sums.get(f"{name}.safetensors")
+    return settings, () if named is None else (str(named),)
 
 
 def parameter_bytes(path: Path, element: int | None = None) -> int:

@@ -44,6 +44,6 @@ class EmbeddedCodec(nn.Module):
                 f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
                 "codec`."
             )
-        settings, sha256 = part_of(folder, "codec")
-        net, _ = build(lambda: AutoencoderNet(**settings), path, sha256=sha256)
+        settings, sums = part_of(folder, "codec")
+        net, _ = build(lambda: AutoencoderNet(**settings), path, sums)
         return cls(net, latent_space)

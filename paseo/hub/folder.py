@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paseo import weights
 from paseo.errors import BadInput, MissingWeights
 from paseo.files import read_json
 from paseo.weights import header_fault
+from paseo.weights import parameter_bytes as file_bytes
 
 INDEX = "model_index.json"
 ALIASES = {  # short names, and ids whose repository has moved
@@ -135,7 +135,7 @@ def _read(path: Path) -> Any:
     try:
         return read_json(path)
     except BadInput as error:
-        raise MissingWeights(f"{error} Download the model again.") from error
+        raise MissingWeights(f"{path} cannot be read: {error} Download the model again.") from error
 
 
 def components(index: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -233,4 +233,4 @@ def file_fault(path: Path) -> str | None:
 
 def parameter_bytes(part: Path, element: int | None = None) -> int:
     """Bytes a component takes in memory, with `element` bytes per number or as stored."""
-    return sum(weights.parameter_bytes(file, element) for file in weight_files(part))
+    return sum(file_bytes(file, element) for file in weight_files(part))

@@ -70,7 +70,9 @@ def load_operator(
     config = load_config(folder)
     check_latent_space(config, codec_hash, force)
     path = _weights_file(folder)
-    net, _ = build(lambda: OperatorNet(config), path, sha256=_stored_sum(path))
+    net, _ = build(
+        lambda: OperatorNet(config), path, _stored_sums(path), f"{CONFIG} (channels={config.channels})"
+    )
     return net.to(device, dtype).eval().requires_grad_(False)
 
 
@@ -133,16 +135,17 @@ def _weights_file(folder: Path) -> Path:
     )
 
 
-def _stored_sum(path: Path) -> str | None:
-    """What SHA256SUMS says about a file; None where it says nothing."""
+def _stored_sums(path: Path) -> list[str]:
+    """What SHA256SUMS says about a file, or about its other name; nothing where there is no such list."""
     sums = path.parent / SUMS
     if not sums.is_file():
-        return None
+        return []
     lines = (line.split(None, 1) for line in sums.read_text(encoding="utf-8", errors="replace").splitlines())
-    named = [line[0].lower() for line in lines if len(line) == 2 and line[1].lstrip("*") == path.name]
-    if not named:
+    named = {line[1].lstrip("*"): line[0].lower() for line in lines if len(line) == 2}
+    found = [named[name] for name in (path.name, WEIGHTS, *OTHER_WEIGHTS) if name in named][:1]
+    if not found:
         raise MissingWeights(f"{sums} does not name {path.name}. Copy the folder again, or delete {SUMS}.")
-    return named[-1]
+    return found
 
 
 def _download(name: str) -> Path:

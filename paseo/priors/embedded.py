@@ -36,8 +36,8 @@ class EmbeddedPrior(nn.Module):
                 f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
                 "prior`."
             )
-        config, sha256 = part_of(folder, "prior")
+        config, sums = part_of(folder, "prior")
         with damaged(folder / "config.json"):
             schedule = Flow(float(config.get("shift", 1.0)))
-        net, digest = build(lambda: FlowUNet(**config["net"]), path, sha256=sha256)
+        net, digest = build(lambda: FlowUNet(**config["net"]), path, sums)
         return cls(net, schedule, digest)

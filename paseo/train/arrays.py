@@ -12,7 +12,6 @@ import contextlib
 import json
 import math
 import os
-import secrets
 import time
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +19,7 @@ from types import TracebackType
 import numpy as np
 
 from paseo.errors import BadInput, MissingWeights
+from paseo.files import sweep, temporary_name
 from paseo.weights import header
 
 _HEADER = 4096 - 8  # bytes kept for the JSON header, so that the data begins on a page
@@ -38,7 +38,7 @@ class ArrayWriter:
         self.row_shape: tuple[int, ...] | None = None  # set by the first block
         path.parent.mkdir(parents=True, exist_ok=True)
         _clear(path)
-        self._partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+        self._partial = temporary_name(path)
         self._file = self._partial.open("wb")
         self._file.write(b" " * (8 + _HEADER))
 
@@ -79,7 +79,8 @@ def _clear(path: Path) -> None:
     """Remove what writers of this file left behind that were killed; a living one touches its file all the
     time.
     """
-    for left in path.parent.glob(f"{path.name}.*.tmp"):
+    sweep(path.parent)
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > _ABANDONED:
                 left.unlink()
