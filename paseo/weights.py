@@ -180,25 +180,52 @@ def check_shapes(
 
 
 def build(
-    make: Callable[[], Net], path: Path, sums: Collection[str] = (), described: str = "config.json"
+    make: Callable[[], Net],
+    path: Path,
+    sums: Collection[str] = (),
+    described: str = "config.json",
+    any_size: bool = True,
 ) -> tuple[Net, str]:
     """The network that `make` describes with the weights of a file in float32, and the file's SHA-256.
 
-    The network is first made without memory, so that a config that asks for a terabyte is refused, not tried.
+    The network is first made without memory (`torch.device("meta")`), so that a config that asks for a terabyte is
+    refused, not tried; and never with random numbers, which would be overwritten. `any_size=False` is for networks whose
+    size is not the file's to say.
     """
     import torch
 
     stored = {name: entry.shape for name, entry in header(path).items()}
-    with damaged(path.parent), torch.device("meta"):
-        empty = make()
-    check_shapes(
-        stored, {name: tuple(value.shape) for name, value in empty.state_dict().items()}, path, described
-    )
+    with damaged(path.parent), uninitialised():
+        with torch.device("meta" if any_size else "cpu"):
+            empty = make()
+        check_shapes(
+            stored, {name: tuple(v.shape) for name, v in empty.state_dict().items()}, path, described
+        )
+        net = make() if any_size else empty
     state, digest = read_weights(path, sums)
     with damaged(path.parent):
-        net = make()
         net.load_state_dict({name: value.to(torch.float32) for name, value in state.items()})
     return net, digest
+
+
+@contextmanager
+def uninitialised() -> Generator[None]:
+    """While the block lasts, new layers keep whatever their memory holds: it is about to be overwritten."""
+    from torch.nn import init
+
+    names = [name for name in vars(init) if name.endswith("_") and not name.startswith("_")]
+    before = {name: getattr(init, name) for name in names}
+    try:
+        for name in names:
+            setattr(init, name, _as_it_is)
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(init, name, function)
+
+
+def _as_it_is(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+    return tensor
 
 
 def check_counts(config: Mapping[str, Any], where: str | Path) -> None:

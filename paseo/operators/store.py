@@ -70,9 +70,8 @@ def load_operator(
     config = load_config(folder)
     check_latent_space(config, codec_hash, force)
     path = _weights_file(folder)
-    net, _ = build(
-        lambda: OperatorNet(config), path, _stored_sums(path), f"{CONFIG} (channels={config.channels})"
-    )
+    described = f"{CONFIG} (channels={config.channels})"
+    net, _ = build(lambda: OperatorNet(config), path, _stored_sums(path), described, any_size=False)
     return net.to(device, dtype).eval().requires_grad_(False)
 
 

@@ -26,6 +26,7 @@ from paseo.apps.cli import (
     train,
     tune,
 )
+from paseo.apps.console import say
 from paseo.apps.ending import INTERRUPTED, TERMINATED, Terminated, polite_end
 from paseo.apps.ui import command as page
 from paseo.errors import PaseoError
@@ -67,7 +68,7 @@ class Frame(TyperGroup):
             if ctx.params.get("traceback"):
                 raise
             hint = "" if isinstance(error, PaseoError) else " (`paseo --traceback …` shows where)"
-            typer.echo(f"paseo: {' '.join(str(error).split()) or type(error).__name__}{hint}", err=True)
+            say(f"paseo: {' '.join(str(error).split()) or type(error).__name__}{hint}")
             raise typer.Exit(2) from None
         except KeyboardInterrupt as error:
             ended = isinstance(error, Terminated)

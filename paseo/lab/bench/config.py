@@ -222,8 +222,11 @@ def parse_config(values: dict[str, Any], source: str = "the benchmark") -> Bench
 
 
 def _full(path: str) -> str:
-    found = Path(path).expanduser()
-    return str(found.resolve()) if found.exists() else path
+    try:
+        found = Path(path).expanduser()
+        return str(found.resolve()) if found.exists() else path
+    except (OSError, ValueError, RuntimeError):  # too long for a name, a NUL, an unknown home
+        return path
 
 
 def assign(values: dict[str, Any], assignment: str) -> None:
