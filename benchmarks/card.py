@@ -1,7 +1,7 @@
 """The figures of the embedded model's card: codec, prior, operators, and PASEO against the measurement
 itself.
 
-    python benchmarks/card.py --data FACES --json card.json                  everything, on 100 test faces (about 40 minutes on one core)
+    python benchmarks/card.py --data FACES --json card.json     everything, on 100 test faces: 40 minutes
     python benchmarks/card.py --data FACES --parts restore --tasks jpeg --images 10
 
 `restore` compares PASEO at the kept settings with the measurement brought to size and passed through the

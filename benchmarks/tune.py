@@ -1,9 +1,9 @@
 """The settings kept for the embedded model: every method on every task, the same images and number of trials
 for each.
 
-    python benchmarks/tune.py --data FACES --out runs/tune --trials 8               computes, one JSON file per method and task
-    python benchmarks/tune.py --data FACES --out runs/tune --shard 0/2              half of it, for a second process
-    python benchmarks/tune.py --out runs/tune --collect paseo/models/faces-128      puts presets.json and search.json there
+    python benchmarks/tune.py --data FACES --out runs/tune --trials 8       a JSON file per method and task
+    python benchmarks/tune.py --data FACES --out runs/tune --shard 0/2       half of it, for a second process
+    python benchmarks/tune.py --out runs/tune --collect paseo/models/faces-128  presets.json and search.json
 
 Each method searches its step size, or the pair its authors tune, by LPIPS on validation faces; the other
 fields keep the values of PASEO's paper. The first trial is the default, then comes the grid below, then

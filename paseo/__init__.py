@@ -13,10 +13,10 @@ The names below are loaded when they are first used (PEP 562), so that `import p
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from paseo.lazy import lazy
+from paseo.version import __version__
 
 if TYPE_CHECKING:
     from paseo.apps.pipeline import PaseoPipeline as PaseoPipeline
@@ -45,7 +45,7 @@ _HOME = {
     "load_model": "paseo.models",
     "load_operator": "paseo.operators.store",
     "Model": "paseo.models",
-    "task": "paseo.degrade",
+    "task": "paseo.degrade:user_task",
     "preset": "paseo.settings.presets",
     "Noise": "paseo.noise",
     "Problem": "paseo.base",
@@ -58,24 +58,23 @@ _HOME = {
     "NotFinite": "paseo.errors",
     "Unsupported": "paseo.errors",
 }
-_THERE = {"task": "user_task"}  # public name → its name at home
-_SUBMODULES = {
+_SUBMODULES = (
+    *("base", "errors", "noise", "schedule", "setting", "linalg", "degrade", "codecs", "priors", "operators"),
     *(
-        "base",
-        "errors",
-        "noise",
-        "schedule",
-        "linalg",
-        "degrade",
-        "codecs",
-        "priors",
-        "operators",
         "samplers",
         "metrics",
+        "images",
+        "record",
+        "sheet",
+        "models",
+        "settings",
+        "hub",
+        "train",
+        "lab",
+        "apps",
     ),
-    *("images", "record", "sheet", "models", "settings", "hub", "train", "lab", "apps"),
-}
-_MOVED = {  # names of the first release → where the module is now
+)
+_MOVED = {  # deprecated names of modules → where they are now (the rule: CONTRIBUTING.md)
     "presets": "paseo.settings.presets",
     "pipeline": "paseo.apps.pipeline",
     "reproduce": "paseo.lab.reproduce",
@@ -83,17 +82,4 @@ _MOVED = {  # names of the first release → where the module is now
 }
 
 __all__ = [*_HOME, "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), _THERE.get(name, name))
-        globals()[name] = value
-        return value
-    if name in _SUBMODULES or name in _MOVED:
-        return import_module(_MOVED.get(name, f"paseo.{name}"))
-    raise AttributeError(f"module 'paseo' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+__getattr__, __dir__ = lazy(__name__, _HOME, _SUBMODULES, _MOVED)

@@ -53,9 +53,10 @@ class Codec(Protocol):
 
     @property
     def factor(self) -> int: ...  # image pixels per latent cell and side
-    def encode(
-        self, x: Tensor
-    ) -> Tensor: ...  # (B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean
+    def encode(self, x: Tensor) -> Tensor:
+        """(B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean."""
+        ...
+
     def decode(self, z: Tensor) -> Tensor: ...
 
 
@@ -69,7 +70,7 @@ class Degradation(Protocol):
     def linear(self) -> bool: ...
     def __call__(self, x: Tensor) -> Tensor: ...
     def lift(self, y: Tensor, size: tuple[int, int] | None = None) -> Tensor:
-        """Measurement → image size, so that it can be encoded; `size` (H, W) where y alone does not tell it."""
+        """Measurement → image size, so that it can be encoded; `size` (H, W) where y does not tell it."""
         ...
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:

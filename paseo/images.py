@@ -66,7 +66,7 @@ class Picture:
 
 
 def read(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Picture:
-    """Any image file as RGB in [0,1]. What cannot be read is a BadInput that names the file and the reason."""
+    """Any image file as RGB in [0,1]. What cannot be read is a BadInput with the file and the reason."""
     path = Path(path)
     data = _bytes(path)
     image, profile, notes = _decode(data, path, max_pixels)
@@ -190,7 +190,7 @@ def to_tensor(image: Image.Image) -> Tensor:
 
 
 def to_pil(x: Tensor, alpha: Tensor | None = None) -> Image.Image:
-    """(3,H,W) or (1,H,W) in [0,1] → 8-bit PIL: clamped and rounded, nothing else. `alpha` is resized to fit."""
+    """(3,H,W) or (1,H,W) in [0,1] → 8-bit PIL: clamped and rounded, no more. `alpha` is resized to fit."""
     if x.ndim != 3 or x.shape[0] not in (1, 3):
         raise BadInput(
             f"An image is a tensor (3,H,W) or (1,H,W), got {tuple(x.shape)}. Save a batch image by image."

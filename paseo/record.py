@@ -23,10 +23,11 @@ from typing import Any
 
 from paseo.errors import BadInput
 from paseo.files import read_json
+from paseo.version import __version__
 
 SCHEMA_VERSION = 1
 NOISE_UNIT = "unit"  # σ_y belongs to images in [0,1]
-PACKAGES = ("paseo", "torch", "numpy", "pillow", "diffusers", "safetensors")
+PACKAGES = ("torch", "numpy", "pillow", "diffusers", "safetensors")
 SHORT = ("paseo", "task", "sigma_y", "noise_unit", "seed", "sampler", "model", "operator")
 
 
@@ -34,7 +35,7 @@ def environment() -> dict[str, Any]:
     """Versions and threads; a package that is not installed is left out."""
     import torch
 
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "paseo": __version__}
     for name in PACKAGES:
         try:
             versions[name] = version(name)
@@ -89,7 +90,7 @@ def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any
 
 
 def short(record: dict[str, Any], seed: int | None) -> str:
-    """One line for the PNG itself. Nothing in it depends on the clock, so that equal runs give equal bytes."""
+    """One line for the PNG itself. It does not depend on the clock, so that equal runs give equal bytes."""
     return json.dumps(
         {k: v for k, v in ({**record, "seed": seed}).items() if k in SHORT},
         sort_keys=True,

@@ -75,7 +75,7 @@ def restore(
     """Draw restorations of y (PIL, (3,h,w) or (B,3,h,w) in [0,1]; σ_y in the same units).
 
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single
-    integer that all of them use: an image alone and the same image in company have the same restoration.
+    integer that all of them use: an image alone and the same image in a batch have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
     no multiple of the factor).
     """

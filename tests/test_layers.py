@@ -24,13 +24,18 @@ NOUNS = {
     "operators",
     "samplers",
     "metrics",
+    "lazy",
+    "setting",
 }
-FILES = {"files", "images", "sheet", "record", "trust", "lock", "weights"}
+FILES = {"files", "images", "sheet", "record", "version", "trust", "lock", "weights"}
 LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "version": set(),
     "noise": set(),
+    "lazy": set(),  # names that are imported when they are used
+    "setting": {"errors"},  # one declaration per setting
     "linalg": set(),
     "trust": {"errors"},  # which code may be loaded
     "weights": {"errors", "files"},  # the one door for stored weights
@@ -41,22 +46,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
-    "record": {"errors", "files"},  # the JSON beside every output
+    "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors", "trust"},
     "codecs": {"base", "errors", "noise", "weights"},
-    "operators": {"base", "errors", "files", "linalg", "noise", "weights"},
+    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version", "weights"},
     "priors": {"base", "errors", "files", "schedule", "weights"},
-    "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
+    "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
     "street": {"base", "noise", "errors", "images"},
-    "settings": {"samplers", "schedule", "degrade", "errors", "files"},
+    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files"},
     "models": (NOUNS - {"metrics", "samplers"}) | {"files"},
-    "hub": (NOUNS - {"metrics", "samplers"})
-    | {"files", "models", "weights"},  # everything that knows diffusers
+    "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models", "weights"},  # knows diffusers
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines
     "apps": LIBRARY | {"train", "lab", "testing"},
-    "__init__": LIBRARY | {"apps"},  # the public names, loaded when used
+    "__init__": LIBRARY | {"apps", "lazy"},  # the public names, loaded when used
     "__main__": {"apps"},
 }
 LAZY = {("models", "hub")}  # inside the function that needs it: a name may turn out to be a diffusers model

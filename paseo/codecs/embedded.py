@@ -13,7 +13,7 @@ from paseo.weights import build, part_of
 
 
 class EmbeddedCodec(nn.Module):
-    """`encode` and `decode` of `AutoencoderNet`, frozen; latents are zero-mean and unit-variance per channel."""
+    """`encode` and `decode` of `AutoencoderNet`, frozen; latents have mean 0 and variance 1 per channel."""
 
     factor = 8
 

@@ -78,11 +78,17 @@ def explain_hub(hub_id: str, error: BaseException) -> str:
     """Why a hub id gave no model, and what to do about it."""
     kinds, status = _chain(error)
     if "GatedRepoError" in kinds or status == 403:
-        return f"{hub_id} is gated: accept its licence at https://huggingface.co/{hub_id}, log in with `hf auth login`, and try again."
+        return (
+            f"{hub_id} is gated: accept its licence at https://huggingface.co/{hub_id}, log in with "
+            "`hf auth login`, and try again."
+        )
     if "RevisionNotFoundError" in kinds:
         return f"{hub_id} has no such revision. Leave it out, or look at https://huggingface.co/{hub_id}/tree/main."
     if "RepositoryNotFoundError" in kinds or status in (401, 404):
-        return f"The hub has no public model {hub_id}. Check the spelling; if it is private or gated, log in with `hf auth login`."
+        return (
+            f"The hub has no public model {hub_id}. Check the spelling; if it is private or gated, log in "
+            "with `hf auth login`."
+        )
     if kinds & {
         "LocalEntryNotFoundError",
         "OfflineModeIsEnabled",

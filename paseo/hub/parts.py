@@ -161,7 +161,7 @@ class FolderParts:
         self._hooks.append(hook)
         self._hooks[0].hook.prev_module_hook = (
             hook if len(self._hooks) > 1 else None
-        )  # a ring: each one sends the last one home
+        )  # a ring: each one moves the one before it back
         return module
 
     def _json(self, name: str, file: str) -> Mapping[str, Any]:

@@ -139,7 +139,7 @@ class PretrainedModel(Model):
 
 
 def family_name(source: str | Path) -> str | None:
-    """ "sd", "sdxl" or "sd3" of a folder or hub id, from its index alone; None where it is no model of these."""
+    """ "sd", "sdxl" or "sd3" of a folder or hub id, from its index alone; None where it is none of these."""
     try:
         parts = components(read_index(resolve(source)))
         return family_of({name: kind for name, (_, kind) in parts.items()}, str(source)).name

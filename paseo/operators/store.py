@@ -3,7 +3,7 @@ component.
 
     folder/config.json                            OperatorConfig: latent space, degradation, noise, training
     folder/diffusion_pytorch_model.safetensors    the weights, float32 or float16 (read as float32)
-    folder/SHA256SUMS                             of the weights, in the format of `sha256sum`; checked where present
+    folder/SHA256SUMS                             of the weights, as `sha256sum` writes; checked if present
 
 `model.safetensors` is read as well. Nothing is ever unpickled. An operator belongs to one latent space: it
 maps encodings to encodings of one autoencoder, whose hash it remembers (`check_latent_space`).
@@ -21,6 +21,7 @@ from paseo.errors import BadInput, MissingWeights
 from paseo.files import atomic, read_json, write_json, write_text
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
+from paseo.version import __version__
 from paseo.weights import build
 
 CONFIG = "config.json"
@@ -31,7 +32,7 @@ CLASS_NAMES = ("OperatorModel", "OperatorNet")  # what `_class_name` may be
 
 
 def save_operator(net: OperatorNet, folder: str | Path, *, half: bool = False) -> str:
-    """Write the folder and return the SHA-256 of the weights; `half` stores float16, 2.4 instead of 4.8 MB."""
+    """Write the folder and return the SHA-256 of the weights; `half` stores float16, half the size."""
     from safetensors.torch import save
 
     dtype = torch.float16 if half else torch.float32
@@ -47,7 +48,7 @@ def save_operator(net: OperatorNet, folder: str | Path, *, half: bool = False) -
     with atomic(folder / WEIGHTS) as file:
         file.write(data)
     write_json(
-        folder / CONFIG, {"_class_name": CLASS_NAMES[0], "_paseo_version": _version(), **net.spec.to_dict()}
+        folder / CONFIG, {"_class_name": CLASS_NAMES[0], "_paseo_version": __version__, **net.spec.to_dict()}
     )
     write_text(folder / SUMS, f"{digest}  {WEIGHTS}\n")
     return digest
@@ -86,7 +87,7 @@ def _folder(source: str | Path) -> Path:
 
 
 def check_latent_space(config: OperatorConfig, codec_hash: str, force: bool = False) -> None:
-    """Refuse an operator of another autoencoder; an unknown hash on either side cannot be checked and passes."""
+    """Refuse an operator of another autoencoder; a hash that is not known cannot be checked and passes."""
     ours, theirs = config.vae_hash.lower(), codec_hash.lower()
     if not ours or not theirs or ours == theirs:
         return
@@ -167,15 +168,6 @@ def _download(name: str) -> Path:
             f"There is no folder {name}, and the Hugging Face hub did not give a repository of that name: "
             f"{first}"
         ) from error
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("paseo")
-    except PackageNotFoundError:  # run from a source tree that was not installed
-        return "unknown"
 
 
 def _name(dtype: torch.dtype) -> str:

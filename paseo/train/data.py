@@ -278,9 +278,8 @@ def _by_hash(names: Sequence[str]) -> dict[Part, np.ndarray]:
     if len(names) < 2:
         raise BadInput(f"Training needs at least two images (one is kept for validation), got {len(names)}.")
     u = np.array([int.from_bytes(hashlib.sha256(n.encode()).digest()[:8], "big") / 2**64 for n in names])
-    labels: list[Part | None] = [
-        "test" if v < _HASHED_SHARE else "validation" if v < 2 * _HASHED_SHARE else "train" for v in u
-    ]
+    labels: list[Part | None] = ["validation" if v < 2 * _HASHED_SHARE else "train" for v in u]
+    labels = ["test" if v < _HASHED_SHARE else label for v, label in zip(u, labels, strict=True)]
     if "validation" not in labels:  # a small set: the image nearest to the range stands in
         labels[int(np.argmin(np.where(np.array(labels) == "train", u, np.inf)))] = "validation"
     if "train" not in labels:

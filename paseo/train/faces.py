@@ -1,6 +1,6 @@
 """Makes the synthetic faces the embedded model was trained on: no real person is in them.
 
-    z = default_rng(seed).standard_normal((1, 512)),   w = mapping(z),   w ← m + 0.8 (w − m),   x = synthesis(w)
+    z = default_rng(seed).standard_normal((1, 512)),  w = mapping(z),  w ← m + 0.8 (w − m),  x = synthesis(w)
 
 The generator is the one inside the PyPI package `random-face` 2021.7.21.1 (Apache-2.0): MobileStyleGAN
 (Belousov, 2021), distilled from a StyleGAN2 that was trained on FFHQ. The package is located and never
@@ -71,7 +71,7 @@ def load_generator() -> FaceGenerator:
                 f"{folder / name} is missing or not that of random-face 2021.7.21.1. {_INSTALL}"
             )
     try:
-        from openvino import Core  # ty: ignore[import-not-found]  (an extra that only this needs)
+        from openvino import Core  # an extra that only this needs
     except ImportError as error:
         raise MissingWeights(
             f"The faces are made with OpenVINO, which is not installed. {_INSTALL}"

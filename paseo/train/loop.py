@@ -62,7 +62,7 @@ class Outcome:
         return {"steps": self.step, "seconds": round(self.seconds, 1), "validation": self.validation}
 
 
-# ------------------------------------------------------------------------------------------------------------- determinism
+# ---- determinism
 
 
 def derive(*numbers: int) -> int:
@@ -96,7 +96,7 @@ class Order:
         return self._permutation
 
 
-# ----------------------------------------------------------------------------------------------------------------- session
+# ---- session
 
 
 @contextlib.contextmanager
@@ -155,7 +155,7 @@ class _Stop:
             signal.signal(name, handler)
 
 
-# -------------------------------------------------------------------------------------------------------------------- loop
+# ---- loop
 
 
 def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Outcome:

@@ -9,7 +9,6 @@ constant, no averaging, for a long run; the defaults here (1e-3 with warm-up and
 reach further on a small budget.
 """
 
-# ruff: noqa: RUF009 (option() makes dataclass fields)
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -173,7 +172,7 @@ class OperatorRecipe:
             y = noisy(self.measurement(images, mirror, x), s, rng)
             return self.measurement.lift(y, (x.shape[2], x.shape[3]))
 
-    # Stored measurements: variant 2k + mirror of image i has a noise level that is a function of (seed, i, k).
+    # Stored measurements: the noise level of variant 2k + mirror of image i is a function of (seed, i, k).
 
     def _encode_measurements(self, cache: Path, accelerator: Any) -> Latents:
         count = self.config.measurements

@@ -6,7 +6,6 @@ Liu et al. and Lipman et al., 2023; the distribution of t is that of SD3 (Esser 
 every image and of its mirror image are encoded once.
 """
 
-# ruff: noqa: RUF009 (option() makes dataclass fields)
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -50,11 +49,13 @@ class PriorTraining(LoopConfig):
         "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
     )
     mirror: bool = option(True, "Mirror images at random.")
-    batch_size: int = option(32, "Samples per step, over all processes together.")
-    weight_decay: float = option(1e-2, "Decoupled weight decay (AdamW).")
-    beta2: float = option(0.99, "Adam's second-moment decay.")
+    batch_size: int = option(32, "Samples per step, over all processes together.", "[1, 65536]")
+    weight_decay: float = option(1e-2, "Decoupled weight decay (AdamW).", "[0, 10)")
+    beta2: float = option(0.99, "Adam's second-moment decay.", "[0, 1)")
     ema: float = option(
-        0.9995, "Decay of the averaged weights that are validated and exported; 0 for the raw weights."
+        0.9995,
+        "Decay of the averaged weights that are validated and exported; 0 for the raw weights.",
+        "[0, 1)",
     )
     cache: Path | None = budget(
         None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given."

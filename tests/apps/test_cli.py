@@ -75,7 +75,7 @@ def stored(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-# ---------------------------------------------------------------------------------------------------------------- restore
+# ---- restore
 
 
 def test_restore_writes_an_image_and_its_record(model: Path, tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_bad_usage_is_one_line_and_code_2(
         assert len([line for line in result.stderr.splitlines() if line.startswith("paseo: ")]) == 1
 
 
-# ----------------------------------------------------------------------------------------------------------------- degrade
+# ---- degrade
 
 
 def test_degrade_is_reproducible_and_independent_of_company(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_degrade_noise_has_the_stated_level(tmp_path: Path) -> None:
     assert abs(values.std() / 0.05 - 1) < 4 * 0.0064
 
 
-# ------------------------------------------------------------------------------------------------------------ other verbs
+# ---- other verbs
 
 
 def test_check_operator(model: Path, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from paseo.base import Degradation
 from paseo.degrade import JPEG, CentreBox, Compose, Custom, Downsample, GaussianBlur, load_function, task
-from paseo.trust import vouch
 from paseo.errors import BadInput, Unsupported
+from paseo.trust import vouch
 
 
 def fog(x: Tensor) -> Tensor:

@@ -110,7 +110,7 @@ def test_where_the_linear_model_comes_from() -> None:
     assert torch.equal(model.y, masked.observed * masked.y_z)
     free = replace(
         masked, operator=LatentMask(torch.ones(()))
-    )  # a mask of one's own: hidden cells have no say
+    )  # a mask of one's own: hidden cells do not count
     assert torch.equal(linear_model(free).A(masked.y_z), model.A(masked.y_z))
     scaled = linear_model(replace(pixels, codec=IdentityCodec(2, std=0.5)))
     z, r = prior().sample(Noise([0, 1])), Noise([2, 3]).like(pixels.y)

@@ -47,7 +47,7 @@ def degrade(
     \b
       paseo degrade face.png -o small --task sr4        a quarter of the size, noise 0.01
       paseo degrade photos -o hidden --mask hole.png    everything under the white parts removed
-      paseo degrade photos -o foggy --task weather:fog  a function fog(x) of your own, images (B,3,H,W) in [0,1]
+      paseo degrade photos -o foggy --task weather:fog  your own fog(x) of images (B,3,H,W) in [0,1]
 
     The result is rounded to an 8-bit PNG. A record lies beside it. The noise depends on the seed and on the
     image, not on the order of the files.

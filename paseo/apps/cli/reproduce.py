@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -28,8 +28,8 @@ def reproduce(
       paseo reproduce tractable --json tractable.json     exactness on a known posterior
       paseo reproduce lincheck --out figures --quick
     """
-    from paseo import reproduce as experiments
-    from paseo.errors import BadInput
+    from paseo.lab import reproduce as experiments
+    from paseo.settings.parse import field_name, split_assignment
 
     if name is None:
         width = max(map(len, experiments.EXPERIMENTS))
@@ -39,15 +39,9 @@ def reproduce(
             "\n".join(f"{n:<{width}}  {what}" for n, what in experiments.EXPERIMENTS.items()),
         )
         return
-    settings: dict[str, Any] = {}
-    for assignment in assignments or []:
-        key, equals, value = assignment.partition("=")
-        if not equals:
-            raise BadInput(
-                f"--set {assignment} is not of the form field=value. {name} has: "
-                f"{', '.join(experiments.options(name))}."
-            )
-        settings[key.strip().replace("-", "_")] = value.strip()
+    example = f"{next(iter(experiments.options(name)))}=…"
+    pairs = [split_assignment(text, example) for text in assignments or []]
+    settings = {field_name(key): value for key, value in pairs}
     result = experiments.run(name, out=out, json=json, quick=quick, **settings)
     if json != "-":
         typer.echo(result.table())

@@ -28,7 +28,8 @@ def restore(
         typer.Option(
             "--task",
             "-t",
-            help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function. An operator knows its own.",
+            help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function. "
+            "An operator knows its own.",
         ),
     ] = "",
     model: Annotated[
@@ -101,7 +102,7 @@ def restore(
 
     \b
       paseo restore small.png -o out --task sr4                 one file
-      paseo restore photos -o out --task jpeg --skip-existing   a folder with sub-folders, going on where it stopped
+      paseo restore photos -o out --task jpeg --skip-existing   a folder; goes on where it stopped
       paseo restore a.png -o out --task sr4 --samples 8         a_s0.png … a_s7.png, a_mean.png, a_std.png
       paseo restore sharp.png -o out --task blur --degrade      blur it first, then restore it
       paseo restore a.png -o out --mask hole.png                fill the white parts of hole.png

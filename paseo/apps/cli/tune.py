@@ -130,7 +130,8 @@ def _text(tuned: Any) -> str:
         if tuned.start_score is None
         else f" (settings before, on the images of the trials: {tuned.start_score:.4f})"
     )
-    head = f"{tuned.task}, {tuned.label}: {scores}{before}; {tuned.trials} trials, {tuned.pruned} given up; {tuned.images} images"
+    head = f"{tuned.task}, {tuned.label}: {scores}{before}; {tuned.trials} trials, "
+    head += f"{tuned.pruned} given up; {tuned.images} images"
     rows = [
         (name, str(value), tuned.importances.get(name)) for name, value in tuned.entry()["settings"].items()
     ]

@@ -48,7 +48,7 @@ class PaseoPipeline(DiffusionPipeline):
 
     model_cpu_offload_seq = "text_encoder->text_encoder_2->text_encoder_3->unet->transformer->vae"
     # small, and its Jacobian products do not pass through forward()
-    _exclude_from_cpu_offload = ["operator"]
+    _exclude_from_cpu_offload = ["operator"]  # noqa: RUF012
     _callback_tensor_inputs = ["latents", "clean_latents"]  # noqa: RUF012
     _optional_components = [  # noqa: RUF012
         *("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2", "tokenizer_3", "text_encoder_3"),

@@ -30,7 +30,8 @@ from paseo.errors import PaseoError
 from paseo.images import fit_square, to_pil
 
 TITLE = """# PASEO
-Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small learned operator."""
+Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small
+learned operator."""
 WAYS = [
     ("Show me: spoil a sharp picture, then restore it", SHOW),
     ("My picture is already degraded: restore it", OWN),
@@ -103,7 +104,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         )
         for upload in (ask["picture"], ask["editor"]):
             uploads_only(upload)
-        note = "<small>Paint over what is to be filled. Nothing painted: the box in the centre is filled.</small>"
+        note = "<small>Paint over what is to be filled; if nothing is painted, the box in the centre.</small>"
         gr.HTML(note, padding=True, elem_id="mask-note")
         ask["keep_known"] = gr.Checkbox(False, label="Copy the seen pixels from the picture")
     with gr.Row():

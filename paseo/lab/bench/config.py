@@ -27,6 +27,7 @@ from paseo.lab.bench.pictures import Part
 from paseo.lab.bench.scores import METRICS, metric
 from paseo.models import available
 from paseo.samplers import METHODS
+from paseo.settings.parse import split_assignment
 from paseo.train.data import Rule
 
 Label = Annotated[
@@ -231,10 +232,8 @@ def _full(path: str) -> str:
 
 def assign(values: dict[str, Any], assignment: str) -> None:
     """Apply one `a.b=c` in place."""
-    where, equals, text = assignment.partition("=")
-    if not equals:
-        raise BadInput(f"--set {assignment} is not of the form a.b=value, such as data.count=10.")
-    *path, last = where.strip().split(".")
+    where, text = split_assignment(assignment, "data.count=10")
+    *path, last = where.split(".")
     node: Any = values
     for part in path:
         node = _step(node, part, where)

@@ -64,13 +64,9 @@ class Setup:
     def hashes(self) -> dict[str, str]:
         """Of everything stored that a result depends on."""
         folder = self.model.folder
-        operator = (
-            Path(self.operator_path)
-            if self.operator_path
-            else folder / "operators" / self.task.name
-            if folder
-            else None
-        )
+        operator = folder / "operators" / self.task.name if folder else None
+        if self.operator_path:
+            operator = Path(self.operator_path)
         found = dict(self.model.hashes)
         found |= (
             {f"{p.stem}_file": file_sha256(p) for p in sorted(folder.glob("*.safetensors"))} if folder else {}

@@ -20,6 +20,7 @@ from typing import Any, Protocol, get_type_hints
 
 from paseo.errors import BadInput
 from paseo.files import write_json
+from paseo.settings.parse import parse
 
 EXPERIMENTS: dict[str, str] = {
     "tractable": "one perturbed solve against a known Gaussian posterior (the paper's linear-Gaussian table)",
@@ -101,7 +102,4 @@ def _typed(name: str, key: str, value: int | float | str) -> Any:
     known = options(name)
     if key not in known:
         raise BadInput(f"{name} has no setting {key!r}. It has: {', '.join(known)}.")
-    try:
-        return known[key][0](value)
-    except ValueError as error:
-        raise BadInput(f"{key}={value!r} is not a {known[key][0].__name__}.") from error
+    return parse(value, known[key][0], key) if isinstance(value, str) else value
