@@ -15,7 +15,9 @@ class BadInput(PaseoError, ValueError):
 
 
 class DiskFull(BadInput):
-    """Nothing can be written where it was asked for: no room, a quota, or read-only. No other file would fare better."""
+    """Nothing can be written where it was asked for: no room, a quota, or read-only. No other file would
+    fare better.
+    """
 
 
 class Unsupported(PaseoError):

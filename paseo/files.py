@@ -53,14 +53,18 @@ def atomic(path: str | Path) -> Generator[IO[bytes]]:
 
 
 def temporary_name(path: Path) -> Path:
-    """Beside the target, and nobody else's: not another process's, nor another machine's that shares the folder."""
+    """Beside the target, and nobody else's: not another process's, nor another machine's that shares the
+    folder.
+    """
     short = path.name.encode()[:120].decode(errors="ignore")  # names have at most 255 bytes
     return path.with_name(f".{short}.{machine_tag()}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
 
 
 @cache
 def machine_tag() -> str:
-    """Eight letters for this machine and, in containers that share its name, for the space of process numbers."""
+    """Eight letters for this machine and, in containers that share its name, for the space of process
+    numbers.
+    """
     return hashlib.sha256(machine().encode()).hexdigest()[:8]
 
 
@@ -84,7 +88,9 @@ def process_runs(pid: int) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes of this machine left half-written in a folder, and what others left a day ago."""
+    """Remove what killed processes of this machine left half-written in a folder, and what others left a
+    day ago.
+    """
     for path in folder.glob(".*.tmp"):
         found = _TEMPORARY.search(path.name)
         with suppress(OSError):
@@ -155,7 +161,9 @@ def read_json(path: str | Path, most: int = MAX_JSON) -> Any:
 
 
 def bounded_json(raw: bytes, most: int = MAX_JSON) -> Any:
-    """The value of JSON in UTF-8, strictly: no NaN, no lone surrogates, bounded size and depth. ValueError otherwise."""
+    """The value of JSON in UTF-8, strictly: no NaN, no lone surrogates, bounded size and depth. ValueError
+    otherwise.
+    """
     if len(raw) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     try:

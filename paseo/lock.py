@@ -1,8 +1,12 @@
-"""One writer per folder: a lock file that says who holds it and since when, also on file systems that machines share.
+"""One writer per folder: a lock file that says who holds it and since when, also on file systems that
+machines share.
 
-The file is made with O_EXCL, which network file systems honour where they ignore locks of the kernel, and its time is
-renewed while its owner lives. It is nobody's once its process is gone (seen at once on the same machine), or once it
-has not been renewed for two minutes by the clock of the file system itself, so that clocks may differ. A lock that is
+The file is made with O_EXCL, which network file systems honour where they ignore locks of the kernel, and
+its time is
+renewed while its owner lives. It is nobody's once its process is gone (seen at once on the same machine),
+or once it
+has not been renewed for two minutes by the clock of the file system itself, so that clocks may differ. A
+lock that is
 nobody's is moved aside before a new one is made, so that of two who want it one gets it.
 """
 
@@ -77,7 +81,9 @@ def _born(pid: int) -> str:
 
 @contextmanager
 def locked(folder: Path, what: str, name: str = ".lock") -> Generator[Path]:
-    """While the block lasts, the folder is ours; `Busy` if somebody else holds it. `what` is for the message."""
+    """While the block lasts, the folder is ours; `Busy` if somebody else holds it. `what` is for the
+    message.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path, mine = folder / name, me()
     _take(path, mine, what)
@@ -134,12 +140,15 @@ def _busy(path: Path, what: str) -> Busy:
         else "somebody else"
     )
     return Busy(
-        f"{path.parent} is in use: {who} is at work on this {what}. Wait for it to end, or take another folder."
+        f"{path.parent} is in use: {who} is at work on this {what}. Wait for it to end, or take another "
+        f"folder."
     )
 
 
 def _move_aside(path: Path) -> None:
-    """Of two who find a dead lock one moves it; should it have become a living one meanwhile, it is put back."""
+    """Of two who find a dead lock one moves it; should it have become a living one meanwhile, it is put
+    back.
+    """
     judged, aside = holder(path), path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     with suppress(FileNotFoundError):
         os.rename(path, aside)

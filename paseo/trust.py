@@ -1,8 +1,8 @@
 """Which Python code may be loaded: what the user typed or passed, and nothing that merely stands in a file.
 
-A degradation may be named "module:function" or "path/file.py:function". Such a name can also arrive inside data: an
-operator's config.json, the record of a run, a benchmark's YAML. Data must not execute code, so a name is refused unless
-somebody vouched for it:
+A degradation may be named "module:function" or "path/file.py:function". Such a name can also arrive inside
+data: an operator's config.json, the record of a run, a benchmark's YAML. Data must not execute code, so a
+name is refused unless somebody vouched for it:
 
     vouch("weather:fog")          a call in Python: `paseo.task("weather:fog")` does this
     vouch_for_words(argv)         the command line: every name that was typed
@@ -61,7 +61,9 @@ def check_vouched(name: str) -> None:
     if name in _VOUCHED or any(_EVERYTHING):
         return
     raise BadInput(
-        f"{name!r} is the name of Python code, and it was read from a file (an operator's config, a record or a "
-        "benchmark). Files do not run code unless you say so: give --allow-code if you trust where they come from, "
+        f"{name!r} is the name of Python code, and it was read from a file (an operator's config, a record "
+        f"or a "
+        "benchmark). Files do not run code unless you say so: give --allow-code if you trust where they "
+        "come from, "
         f"or type it yourself with --task {name}; in Python call paseo.task({name!r}) first."
     )

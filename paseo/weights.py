@@ -1,11 +1,13 @@
 """The one door for stored weights: every safetensors file is checked here before it becomes a network.
 
-    header     its length against the file's, JSON of a bounded size, known dtypes, offsets that tile the data exactly
+    header     its length against the file's, JSON of a bounded size, known dtypes, offsets that tile the
+    data exactly
     SHA-256    where config.json or SHA256SUMS names one
     names      and shapes, against the network that is to hold them, before any memory is taken
     values     finite
 
-A folder that fails is never half-loaded: the error names the file and what to do. The same header gives the sizes that
+A folder that fails is never half-loaded: the error names the file and what to do. The same header gives the
+sizes that
 memory estimates need.
 """
 
@@ -49,7 +51,9 @@ class Entry:
 
 @contextmanager
 def damaged(what: str | Path) -> Generator[None]:
-    """Whatever a library raises while it builds something from the files of `what` is the fault of those files."""
+    """Whatever a library raises while it builds something from the files of `what` is the fault of those
+    files.
+    """
     try:
         yield
     except (PaseoError, KeyboardInterrupt):
@@ -125,7 +129,8 @@ def _entry(value: Mapping[str, Any]) -> Entry:
 
 
 def read_weights(path: Path, sums: Collection[str] = ()) -> tuple[dict[str, Tensor], str]:
-    """All tensors as stored, and the file's SHA-256, which must be one of `sums` where there are any; all values are
+    """All tensors as stored, and the file's SHA-256, which must be one of `sums` where there are any; all
+    values are
     finite.
     """
     from safetensors.torch import load
@@ -136,7 +141,8 @@ def read_weights(path: Path, sums: Collection[str] = ()) -> tuple[dict[str, Tens
         digest = hashlib.sha256(data).hexdigest()
         if sums and digest not in sums:
             raise MissingWeights(
-                f"{path} is not the file that its folder describes: its SHA-256, {digest[:12]}…, is another one. {AGAIN} "
+                f"{path} is not the file that its folder describes: its SHA-256, {digest[:12]}…, is "
+                f"another one. {AGAIN} "
                 "If you changed it on purpose, write the new sum into the folder."
             )
         state = load(data)
@@ -188,9 +194,9 @@ def build(
 ) -> tuple[Net, str]:
     """The network that `make` describes with the weights of a file in float32, and the file's SHA-256.
 
-    The network is first made without memory (`torch.device("meta")`), so that a config that asks for a terabyte is
-    refused, not tried; and never with random numbers, which would be overwritten. `any_size=False` is for networks whose
-    size is not the file's to say.
+    The network is first made without memory (`torch.device("meta")`), so that a config that asks for a
+    terabyte is refused, not tried; and never with random numbers, which would be overwritten.
+    `any_size=False` is for networks whose size is not the file's to say.
     """
     import torch
 
@@ -229,7 +235,9 @@ def _as_it_is(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 def check_counts(config: Mapping[str, Any], where: str | Path) -> None:
-    """No count in a network's settings is larger than any network has: a loop over 10⁹ layers is not begun."""
+    """No count in a network's settings is larger than any network has: a loop over 10⁹ layers is not
+    begun.
+    """
     waiting: list[tuple[str, Any]] = list(config.items())
     while waiting:
         name, here = waiting.pop()
@@ -246,7 +254,9 @@ def check_counts(config: Mapping[str, Any], where: str | Path) -> None:
 
 
 def pretrained(cls: Any, folder: Path, files: Sequence[Path], **options: Any) -> Any:
-    """A network of diffusers or transformers from its folder: `files` are its weights, which must be all there and finite."""
+    """A network of diffusers or transformers from its folder: `files` are its weights, which must be all
+    there and finite.
+    """
     config = read_json(folder / "config.json")
     if not isinstance(config, dict):
         raise MissingWeights(f"{folder / 'config.json'} does not describe a network. {AGAIN}")
@@ -280,7 +290,9 @@ def torch_out_of_memory() -> type[BaseException]:
 
 
 def part_of(folder: Path, name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The settings of a part ("codec" or "prior") in a model's config.json, and the SHA-256 of its weights if it is known."""
+    """The settings of a part ("codec" or "prior") in a model's config.json, and the SHA-256 of its weights
+    if it is known.
+    """
     config = read_json(folder / "config.json")
     settings = config.get(name) if isinstance(config, dict) else None
     if not isinstance(settings, dict):

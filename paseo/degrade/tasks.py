@@ -1,7 +1,7 @@
 """The five tasks of the paper by name, and a place for more.
 
 task("sr4")                  a Task: it can be used wherever a degradation can
-user_task("weather:fog")     one made from a user's function; this is `paseo.task`, `task` alone loads no new code
+user_task("weather:fog")     one made from a user's function: `paseo.task`; `task` alone loads no code
 tasks()                      all that are known
 register(Task("sr2", "Super-resolution ×2", lambda: Downsample(2)))
 """

@@ -49,7 +49,8 @@ def resolve(name: str | Path, *, revision: str | None = None, variant: str | Non
     if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
         short = ", ".join(k for k in ALIASES if "/" not in k)
         raise MissingWeights(
-            f"There is no folder {name}. Give a folder, a hub id such as {ALIASES['sd35']} (with @REVISION to pin "
+            f"There is no folder {name}. Give a folder, a hub id such as {ALIASES['sd35']} (with @REVISION "
+            f"to pin "
             f"it), or one of {short}."
         )
     return _from_hub(hub_id, revision, variant)

@@ -100,7 +100,8 @@ def _checked(config: Any, folder: Path) -> dict[str, Any]:
     )
     if not good:
         raise BadInput(
-            f"{folder / 'config.json'} does not describe a model: name, latent_space and size (16 to 8192) were "
+            f"{folder / 'config.json'} does not describe a model: name, latent_space and size (16 to 8192) "
+            f"were "
             "expected. Copy, download or train it again."
         )
     return config

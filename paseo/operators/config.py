@@ -57,12 +57,14 @@ class OperatorConfig:
 
         if not isinstance(self.training.get("settings", {}), dict):
             raise BadInput(
-                "training.settings in an operator's config is not a table of the settings it was trained with."
+                "training.settings in an operator's config is not a table of the settings it was trained "
+                "with."
             )
         factor = self.degradation_params.get("factor", 1)
         if type(factor) is not int or not 1 <= factor <= 64:
             raise BadInput(
-                f"degradation_params.factor={factor!r} in an operator's config is not a whole number from 1 to 64."
+                f"degradation_params.factor={factor!r} in an operator's config is not a whole number from "
+                f"1 to 64."
             )
 
     @property

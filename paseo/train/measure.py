@@ -86,7 +86,9 @@ class ByExample:
 
 
 def by_name(name: str) -> ByDegradation:
-    """The measurement of a known task, or of a function given as module:function by whoever starts the training."""
+    """The measurement of a known task, or of a function given as module:function by whoever starts the
+    training.
+    """
     chosen = user_task(name)
     return ByDegradation(chosen, source_of(load_function(name)) if ":" in name else repr(chosen.degradation))
 

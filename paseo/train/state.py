@@ -89,7 +89,8 @@ def load_checkpoint(
             ema.net.load_state_dict(_below(tensors, "ema."))
     except PaseoError as error:
         raise BadInput(
-            f"{path} is damaged or does not belong to this run: {error} Choose another OUT, or start over without resuming."
+            f"{path} is damaged or does not belong to this run: {error} Choose another OUT, or start over "
+            f"without resuming."
         ) from error
     return meta
 

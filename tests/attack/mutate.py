@@ -1,4 +1,6 @@
-"""Seeded damage: bytes flipped, cut, repeated or replaced; values of JSON and YAML swapped for what nobody expects."""
+"""Seeded damage: bytes flipped, cut, repeated or replaced; values of JSON and YAML swapped for what nobody
+expects.
+"""
 
 from __future__ import annotations
 

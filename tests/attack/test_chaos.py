@@ -1,4 +1,6 @@
-"""Kill -9 at random moments: started again until it ends, every verb leaves the bytes of an unbroken run, and nothing else."""
+"""Kill -9 at random moments: started again until it ends, every verb leaves the bytes of an unbroken run,
+and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,8 @@ def test_restore(model: Path, photos: Path, tmp_path: Path) -> None:
 def test_bench(model: Path, photos: Path, tmp_path: Path) -> None:
     config = tmp_path / "bench.yaml"
     config.write_text(
-        f"model: {model}\ndata: {{path: {photos}}}\ntasks: [sr4, jpeg]\nmethods: [{{name: paseo, settings: {{steps: 30}}}}]\n"
+        f"model: {model}\ndata: {{path: {photos}}}\ntasks: [sr4, jpeg]\n"
+        f"methods: [{{name: paseo, settings: {{steps: 30}}}}]\n"
         "features: false\nmetrics: [psnr]\n"
     )
 

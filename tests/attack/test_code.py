@@ -1,4 +1,6 @@
-"""Data does not execute code: a function named in a file is loaded only with --allow-code or if the user typed its name."""
+"""Data does not execute code: a function named in a file is loaded only with --allow-code or if the user
+typed its name.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ def test_a_full_disk_is_found_once(error: Exception, tmp_path: Path) -> None:
 def test_a_file_that_grows_too_large_leaves_nothing(tmp_path: Path) -> None:
     program = (
         "import resource, signal, sys; from paseo.files import atomic; from paseo.errors import DiskFull\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, "
+        "4096))\n"
         "try:\n    with atomic(sys.argv[1]) as file: file.write(b'x' * 100_000)\n"
         "except DiskFull as error: print(error)\n"
     )

@@ -1,4 +1,5 @@
-"""Damaged files of every kind: each is used as it is or refused with an error of ours, and nothing damaged is accepted
+"""Damaged files of every kind: each is used as it is or refused with an error of ours, and nothing damaged
+is accepted
 that a sum, a shape or a value gives away. `PASEO_ATTACK=10000` makes as many cases of each kind.
 """
 

@@ -1,4 +1,6 @@
-"""The page answers nobody else and gives no file but its own: real requests to the real server, with and without `meta`."""
+"""The page answers nobody else and gives no file but its own: real requests to the real server, with and
+without `meta`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The command line: `paseo` and `python -m paseo`. Thin: each verb is a module of `paseo.apps.cli`.
 
 Errors made on purpose (`PaseoError`) become one line on stderr. Exit codes: 0 all done, 1 some files failed,
-2 bad usage or input, 130 interrupted, 143 terminated. Progress goes to stderr, data to stdout. Nothing heavy is imported
-before a verb runs.
+2 bad usage or input, 130 interrupted, 143 terminated. Progress goes to stderr, data to stdout. Nothing heavy is
+imported before a verb runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ ALLOW_CODE = "--allow-code"
 
 
 class Frame(TyperGroup):
-    """Turns our own errors into one line and exit code 2, wherever a verb raises them; knows what was typed."""
+    """Turns our own errors into one line and exit code 2, wherever a verb raises them; knows what was
+    typed.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """`--allow-code` may stand anywhere; the words that were typed are the code that may be loaded."""
@@ -104,7 +106,7 @@ def root(
         bool,
         typer.Option(
             ALLOW_CODE,
-            help="Load Python functions that an operator, a record or a benchmark file names. Anywhere in the line.",
+            help="Load Python functions that an operator, a record or a benchmark file names. Anywhere.",
         ),
     ] = False,
 ) -> None:

@@ -1,11 +1,14 @@
-"""Who may ask, and for which files: the door before the page, as one ASGI middleware and one function for paths.
+"""Who may ask, and for which files: the door before the page, as one ASGI middleware and one function for
+paths.
 
-Gradio checks an upload's path only where the payload says that it is one, answers any Host, and lets pages of other
+Gradio checks an upload's path only where the payload says that it is one, answers any Host, and lets pages
+of other
 origins send requests. Here, whatever the event and with or without `meta`:
 
     Host      127.0.0.1, localhost, [::1], the address listened on, and names given with --allow-host
     Origin    none, or the page's own
-    path      resolved, below the upload folder or one of the samples; anything else is refused alike, there or not
+    path      resolved, below the upload folder or one of the samples; anything else is refused alike, there
+    or not
     size      of uploads and of other requests; number of uploads
 """
 
@@ -65,7 +68,9 @@ class Refused(Exception):
 
 
 def admitted(path: object, root: Path, samples: frozenset[Path] = frozenset()) -> Path:
-    """The resolved path of a file that a visitor may name; the same BadInput for all others, whether they exist or not."""
+    """The resolved path of a file that a visitor may name; the same BadInput for all others, whether they
+    exist or not.
+    """
     refusal = BadInput("This picture was not uploaded here. Drop it on the page, or click on a sample.")
     if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
         raise refusal
@@ -165,7 +170,7 @@ class Gate:
         if not self.hosts.admits(authority):
             raise Refused(
                 421,
-                "This page does not answer under that name. Start it with `paseo ui --allow-host NAME` to let it.",
+                "This page does not answer under that name. `paseo ui --allow-host NAME` lets it.",
             )
         origin = headers.get(b"origin")
         foreign = origin is not None and not self.hosts.same_origin(origin, authority)

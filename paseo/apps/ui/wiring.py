@@ -92,7 +92,9 @@ def uploads_only(component: Any) -> None:
 
 
 def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
-    """The form, or what is wrong with it: every choice is one of those offered, every number within its limits."""
+    """The form, or what is wrong with it: every choice is one of those offered, every number within its
+    limits.
+    """
     values = dict(zip(ASKED, asked, strict=True))
     method, draws, names, *pool = rest
     try:

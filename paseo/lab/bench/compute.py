@@ -128,7 +128,9 @@ class Worker:
 
 @lru_cache(maxsize=1)
 def worker_for(config: str) -> Worker:
-    """One worker per process, for engines that send the configuration along; what it names was allowed where it was sent."""
+    """One worker per process, for engines that send the configuration along; what it names was allowed
+    where it was sent.
+    """
     values = json.loads(config)
     vouch_for_words(values["tasks"])
     return Worker(parse_config(values))

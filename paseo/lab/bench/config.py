@@ -186,7 +186,9 @@ def load_config(path: str | Path, assignments: Sequence[str] = ()) -> BenchConfi
 
 
 def bounded_yaml(raw: bytes) -> Any:
-    """The value of YAML in UTF-8 of bounded size and depth, without anchors, which can make a small file a huge value."""
+    """The value of YAML in UTF-8 of bounded size and depth, without anchors, which can make a small file a
+    huge value.
+    """
     if len(raw) > MAX_YAML:
         raise ValueError(f"it has more than {MAX_YAML:,} bytes")
     try:

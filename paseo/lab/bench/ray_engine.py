@@ -80,7 +80,9 @@ def credentials() -> dict[str, str]:
 
 @contextmanager
 def stdout_kept_clean() -> Generator[None]:
-    """Ray's processes tell of lost workers on stdout, where `--json -` puts its result: while they run, it is stderr."""
+    """Ray's processes tell of lost workers on stdout, where `--json -` puts its result: while they run, it
+    is stderr.
+    """
     sys.stdout.flush()
     kept = os.dup(1)
     try:

@@ -91,11 +91,14 @@ def run(
 
 
 def _check_alone(folder: Path, part: Shard) -> None:
-    """Shards of one division do not meet; a run that divides the plan otherwise would compute the same cells."""
+    """Shards of one division do not meet; a run that divides the plan otherwise would compute the same
+    cells.
+    """
     for other in folder.glob(".run-*-of-*.lock"):
         if not other.stem.endswith(f"-of-{part.count}") and is_held(other):
             raise Busy(
-                f"{folder} is being computed by a run that divides it otherwise ({other.stem[5:].replace('-of-', '/')}, not "
+                f"{folder} is being computed by a run that divides it otherwise "
+                f"({other.stem[5:].replace('-of-', '/')}, not "
                 f"{part.index}/{part.count}). Wait for it to end."
             )
 

@@ -1,8 +1,8 @@
 """The study on disk: opening it, and seeing to it that no setting that was to be tried is forgotten.
 
-A trial whose process was killed stays "running" in the file. One of this machine whose process is gone is given up at
-once, one of another machine when its heartbeat has stopped; if it was the start or a point of the grid, it is put into
-the queue again, before anything new is tried.
+A trial whose process was killed stays "running" in the file. One of this machine whose process is gone is
+given up at once, one of another machine when its heartbeat has stopped; if it was the start or a point of
+the grid, it is put into the queue again, before anything new is tried.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def writable(path: Path, done: Any) -> Generator[None]:
         cause = error.__cause__ or error
         told = " ".join(str(cause).split())[:200]
         raise BadInput(
-            f"The study {path} cannot be written any more ({told}). {done()} trials are in it; make room, and give the "
+            f"The study {path} cannot be written any more ({told}). {done()} trials are in it; make room, "
+            f"and give the "
             "same command again."
         ) from error
 
@@ -103,7 +104,8 @@ def claim(trial: Any) -> None:
 def enqueue_missing(
     study: Any, start: Mapping[str, Any], whole: bool, grid: Sequence[Mapping[str, Any]]
 ) -> int:
-    """Put the start and the grid's points into the queue, unless they are there, running or done; how many are to be
+    """Put the start and the grid's points into the queue, unless they are there, running or done; how many
+    are to be
     tried again. `whole` says whether the start is all of the settings used until now.
     """
     give_up_dead(study)

@@ -190,7 +190,8 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
 
 
 def _enqueue(study: Any, tuning: Tuning) -> int:
-    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study. How many
+    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study.
+    How many
     trials that were killed are to be repeated.
     """
     now = {name: getattr(tuning.base(), name) for name in tuning.space}
