@@ -1,8 +1,8 @@
 """The command line: `paseo` and `python -m paseo`. Thin: each verb is a module of `paseo.apps.cli`.
 
-Errors made on purpose (`PaseoError`) become one line on stderr. Exit codes: 0 all done, 1 some files failed,
-2 bad usage or input, 130 interrupted, 143 terminated. Progress goes to stderr, data to stdout. Nothing heavy is
-imported before a verb runs.
+Errors made on purpose (`PaseoError`) become one line on stderr. Exit codes: 0 all done, 1 some files
+failed, 2 bad usage or input, 130 interrupted, 143 terminated. Progress goes to stderr, data to stdout.
+Nothing heavy is imported before a verb runs.
 """
 
 from __future__ import annotations
