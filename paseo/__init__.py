@@ -73,6 +73,7 @@ _SUBMODULES = (
         "lab",
         "apps",
     ),
+    *("problem", "recipe", "seeds", "units"),
 )
 _MOVED = {  # deprecated names of modules → where they are now (the rule: CONTRIBUTING.md)
     "presets": "paseo.settings.presets",

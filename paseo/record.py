@@ -138,6 +138,10 @@ def _table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _table_or_nothing(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
+
+
 def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -190,5 +194,7 @@ NEEDED: dict[str, tuple[str, Callable[[Any], bool]]] = {  # what a replay depend
     "model.options": ("a table", _table),
     "operator.name": ("a name", _text),
     "operator.given": ("true or false", _flag),
+    "recipe": ("a table, or nothing", _table_or_nothing),
+    "recipe.identity": ("a table, or nothing", _table_or_nothing),
     "outputs": ("a list of files beside the record", _outputs),
 }

@@ -24,11 +24,13 @@ NOUNS = {
     "operators",
     "samplers",
     "metrics",
+    "units",
+    "seeds",
     "lazy",
     "setting",
 }
 FILES = {"files", "images", "sheet", "record", "version", "trust", "lock", "weights"}
-LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
+LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -40,22 +42,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trust": {"errors"},  # which code may be loaded
     "weights": {"errors", "files"},  # the one door for stored weights
     "lock": {"errors", "files"},  # one writer per folder
+    "units": set(),  # [0,1] outside, [-1,1] inside
+    "seeds": {"errors"},  # whatever is derived from a seed
     "metrics": {"errors"},
     "schedule": {"errors"},
     "base": {"noise", "schedule"},
     "files": {"errors"},  # whole or not at all
-    "images": {"errors", "files"},  # files ↔ tensors in [0,1]
+    "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files", "version"},  # the JSON beside every output
-    "degrade": {"base", "errors", "trust"},
+    "degrade": {"base", "errors", "seeds", "trust", "units"},
     "codecs": {"base", "errors", "noise", "weights"},
     "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version", "weights"},
     "priors": {"base", "errors", "files", "schedule", "weights"},
     "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
-    "street": {"base", "noise", "errors", "images"},
-    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files"},
+    "problem": {"base", "units"},  # the only place that lifts, pads, encodes and finds observed cells
     "models": (NOUNS - {"metrics", "samplers"}) | {"files"},
     "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models", "weights"},  # knows diffusers
+    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files", "hub"},
+    # the only one that chooses
+    "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
+    "street": {"base", "noise", "seeds", "units", "degrade", "errors", "images", "problem", "settings"},
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

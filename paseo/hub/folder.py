@@ -13,19 +13,11 @@ from typing import Any
 
 from paseo.errors import BadInput, MissingWeights
 from paseo.files import read_json
+from paseo.hub.names import KNOWN, hub_id
 from paseo.weights import header_fault
 from paseo.weights import parameter_bytes as file_bytes
 
 INDEX = "model_index.json"
-ALIASES = {  # short names, and ids whose repository has moved
-    "sd15": "stable-diffusion-v1-5/stable-diffusion-v1-5",
-    "runwayml/stable-diffusion-v1-5": "stable-diffusion-v1-5/stable-diffusion-v1-5",
-    "rv51": "SG161222/Realistic_Vision_V5.1_noVAE",
-    "sdxl": "stabilityai/stable-diffusion-xl-base-1.0",
-    "sd3": "stabilityai/stable-diffusion-3-medium-diffusers",
-    "sd35": "stabilityai/stable-diffusion-3.5-medium",
-    "sd35-large": "stabilityai/stable-diffusion-3.5-large",
-}
 _NO_WEIGHTS = ("scheduler", "tokenizer", "tokenizer_2", "tokenizer_3", "feature_extractor")
 _UNUSED = ("safety_checker", "feature_extractor", "image_encoder")  # never loaded here
 
@@ -45,25 +37,23 @@ def resolve(name: str | Path, *, revision: str | None = None, variant: str | Non
         raise BadInput(
             f"{name} names the revision {pinned!r}, and {revision!r} was asked for. Give one of them."
         )
-    revision, hub_id = pinned or revision, ALIASES.get(plain, plain)
-    if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
-        short = ", ".join(k for k in ALIASES if "/" not in k)
+    revision, place = pinned or revision, hub_id(plain)
+    if place.count("/") != 1 or place.startswith(("/", ".", "~")):
         raise MissingWeights(
-            f"There is no folder {name}. Give a folder, a hub id such as {ALIASES['sd35']} (with @REVISION "
-            f"to pin "
-            f"it), or one of {short}."
+            f"There is no folder {name}. Give a folder, a hub id such as {hub_id('sd35')} (with @REVISION to "
+            f"pin it), or one of {', '.join(KNOWN)}."
         )
-    return _from_hub(hub_id, revision, variant)
+    return _from_hub(place, revision, variant)
 
 
-def _from_hub(hub_id: str, revision: str | None, variant: str | None) -> Path:
+def _from_hub(place: str, revision: str | None, variant: str | None) -> Path:
     from diffusers import DiffusionPipeline
 
     unused = dict.fromkeys(_UNUSED)
     try:
         return Path(
             DiffusionPipeline.download(
-                hub_id,
+                place,
                 revision=revision,
                 variant=variant,
                 use_safetensors=True,
@@ -72,7 +62,7 @@ def _from_hub(hub_id: str, revision: str | None, variant: str | None) -> Path:
             )
         )
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
-        raise MissingWeights(explain_hub(hub_id, error)) from error
+        raise MissingWeights(explain_hub(place, error)) from error
 
 
 def explain_hub(hub_id: str, error: BaseException) -> str:

@@ -33,6 +33,10 @@ class Parts(Protocol):
     @property
     def family(self) -> Family: ...
     @property
+    def classes(self) -> Mapping[str, Any]: ...  # by component
+    @property
+    def dtype(self) -> torch.dtype: ...  # of the network
+    @property
     def scheduler(self) -> Mapping[str, Any]: ...  # config
     @property
     def network_config(self) -> Mapping[str, Any]: ...
@@ -194,6 +198,8 @@ class PipelineParts:
             "_class_name": type(pipe.scheduler).__name__,
         }
         self.network_config: Mapping[str, Any] = self.network.config
+        self.classes = {k: v for k, v in classes_of(pipe.components).items() if v is not None}
+        self.dtype: torch.dtype = self.network.dtype
 
     def encode(self, prompt: Prompt, negative_prompt: Prompt, guided: bool) -> Conditioning:
         return encode_text(

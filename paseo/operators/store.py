@@ -67,7 +67,7 @@ def load_operator(
     `codec_hash` is the hash of the autoencoder it will be used with; another than the operator's own is
     refused unless `force`.
     """
-    folder = _folder(source)
+    folder = operator_folder(source)
     config = load_config(folder)
     check_latent_space(config, codec_hash, force)
     path = _weights_file(folder)
@@ -78,10 +78,11 @@ def load_operator(
 
 def operator_config(source: str | Path) -> OperatorConfig:
     """What an operator says of itself, without its weights."""
-    return load_config(_folder(source))
+    return load_config(operator_folder(source))
 
 
-def _folder(source: str | Path) -> Path:
+def operator_folder(source: str | Path) -> Path:
+    """Where an operator lies: as given, or as downloaded."""
     folder = Path(source) if Path(source).exists() else _download(str(source))
     return folder.parent if folder.is_file() else folder
 

@@ -11,10 +11,16 @@ Departures:
 - port: its third call per level is made at σ = 0, where it returns its input. Here the same three calls are
 spent on two
   probability-flow steps and the clean estimate after them, at t, 2t/3 and t/3;
-- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level),
-`anneal="edm"`
-  walks ς = 10 … 0.1 by the power-7 rule, `likelihood="square"` drops the ½ and `clip=1` bounds the gradient
-  entrywise before it is divided by τ²; `dynamics="hmc"` is its default for latents;
+- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level);
+  `likelihood="square"` drops the ½ and `clip=1` bounds the gradient entrywise before it is divided by τ²;
+  `dynamics="hmc"` is its default for latents;
+- annealing: `anneal="edm"` walks ς = 10 … 0.1 by the power-7 rule and then goes to 0; the official grid
+  puts 0 in the place of 0.1, so its lowest noisy level is the one before. With "native" the first level of
+  a flow (t = 1, no signal) is skipped, as in the port;
+- ratio: h falls linearly, h_k = h (1 + k/(N + 1) (ratio − 1)) over N levels, as in both sources, so the
+  last level stays a little above ratio · h. The ratio 0.43 for every task is the port's; the official code
+  has it for box inpainting and 1 for ×4 and blur;
+- last level: the result is z itself after the last exploration, with no renoising and no further estimate;
 - where the official code returns zeros after a NaN, an error names the step.
 """
 

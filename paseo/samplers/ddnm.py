@@ -73,7 +73,7 @@ class DDNM:
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         begin(self, problem, noise)
         model = linear_model(problem)
-        std = 2.0 * problem.sigma_y if self.measurement_noise is None else self.measurement_noise
+        std = problem.sigma_y if self.measurement_noise is None else self.measurement_noise
         points = walk(prior.schedule, self.steps)
         x = first_state(points[0], problem, noise)
         x0, k = x, 0

@@ -61,7 +61,7 @@ class DiffPIR:
         return needs_linear(problem)
 
     def rho(self, t: Point, problem: Problem) -> float:
-        std = 2.0 * problem.sigma_y if self.measurement_noise is None else self.measurement_noise
+        std = problem.sigma_y if self.measurement_noise is None else self.measurement_noise
         return max(self.lam * max(std, NOISE_FLOOR) ** 2 / t.level**2, RHO_FLOOR)
 
     def fit(self, model: LinearModel, z: Tensor, rho: float) -> Tensor:

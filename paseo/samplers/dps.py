@@ -54,7 +54,7 @@ class LatentDPS:
         """ω ‖y − A(x̂)‖ per sample."""
         predicted = degrade(problem, image)
         if self.redraw_noise:
-            predicted = predicted + 2.0 * problem.sigma_y * noise.like(predicted)  # σ_y is in [0,1] units
+            predicted = predicted + problem.sigma_y * noise.like(predicted)
         return self.guidance * self.length(problem.y - predicted)
 
     def error(self, problem: Problem, x0: Tensor, image: Tensor, noise: Noise) -> Tensor:

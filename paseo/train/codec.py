@@ -23,7 +23,7 @@ from paseo.metrics.lpips import LPIPS, load_lpips
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, half, load_codec, write_model_config, write_weights
-from paseo.train.loop import Outcome, run, session
+from paseo.train.loop import Trained, run, session
 from paseo.train.measure import mirrored
 
 _VALIDATION_IMAGES = 64
@@ -135,7 +135,7 @@ class CodecRecipe:
         net.std.copy_(z.std((0, 2, 3), keepdim=True).clamp_min(1e-4))
 
 
-def train_codec(config: CodecTraining) -> Outcome:
+def train_codec(config: CodecTraining) -> Trained:
     """Train, and export the averaged weights with their statistics to OUT/model."""
     with session(config) as accelerator:
         with accelerator.main_process_first():
@@ -164,7 +164,7 @@ def _initial(config: CodecTraining) -> AutoencoderNet:
     return net.requires_grad_(True)
 
 
-def _export(outcome: Outcome, recipe: CodecRecipe, config: CodecTraining) -> None:
+def _export(outcome: Trained, recipe: CodecRecipe, config: CodecTraining) -> None:
     wrapped = outcome.net
     assert isinstance(wrapped, NoisyAutoencoder)
     recipe.set_statistics(wrapped.net)

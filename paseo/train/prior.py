@@ -23,7 +23,7 @@ from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, copy_file, half, load_codec, write_model_config, write_weights
 from paseo.train.latents import clean_latents, codec_digest
-from paseo.train.loop import Outcome, derive, run, session
+from paseo.train.loop import Trained, derive, run, session
 
 _VALIDATION_IMAGES = 256
 EXPORT = "model"  # folder of the exported model below OUT
@@ -128,7 +128,7 @@ class PriorRecipe:
         return {"loss": torch.stack(errors).sum().item() / n}
 
 
-def train_prior(config: PriorTraining, codec: Codec | None = None) -> Outcome:
+def train_prior(config: PriorTraining, codec: Codec | None = None) -> Trained:
     """Train, and export a whole model (codec, prior, config) to OUT/model; `codec` stands in for
     config.model's.
     """
@@ -163,7 +163,7 @@ def _initial(config: PriorTraining, channels: int) -> nn.Module:
     return net.requires_grad_(True).train()
 
 
-def _export(outcome: Outcome, recipe: PriorRecipe, config: PriorTraining, source: Path | None) -> None:
+def _export(outcome: Trained, recipe: PriorRecipe, config: PriorTraining, source: Path | None) -> None:
     net = half(outcome.net)
     assert isinstance(net, FlowUNet)
     with torch.no_grad():

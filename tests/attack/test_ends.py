@@ -18,7 +18,8 @@ import pytest
 import torch
 from tiny_model import make_model, make_pictures
 
-from paseo.apps.inputs import Job, run_jobs
+from paseo.apps.inputs import Job
+from paseo.apps.loop import run_jobs
 from paseo.errors import BadInput, DiskFull
 from paseo.files import machine_tag, sweep, temporary_name, write_text
 from paseo.lock import Busy, holder, is_held, locked

@@ -106,7 +106,9 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
             uploads_only(upload)
         note = "<small>Paint over what is to be filled; if nothing is painted, the box in the centre.</small>"
         gr.HTML(note, padding=True, elem_id="mask-note")
-        ask["keep_known"] = gr.Checkbox(False, label="Copy the seen pixels from the picture")
+        ask["keep_known"] = gr.Checkbox(
+            True, label="Copy the seen pixels from the picture, where a hole is painted"
+        )
     with gr.Row():
         ask["seed"] = gr.Number(0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed")
         ask["sigma"] = gr.Number(0.01, label="Noise σ_y", minimum=0, maximum=1, step=0.01, elem_id="sigma")

@@ -8,15 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from paseo.apps.cli.restore import chosen_settings
 from paseo.apps.ui import look
 from paseo.apps.ui.admit import admitted
 from paseo.apps.ui.form import OWN, SHOW, Form, painted
-from paseo.apps.ui.handlers import Desk
+from paseo.apps.ui.handlers import Desk, kept
 from paseo.degrade import tasks
 from paseo.errors import BadInput, PaseoError
 from paseo.images import EXTENSIONS
-from paseo.models import ROOT
+from paseo.models import DEFAULT, ROOT
 from paseo.settings.parse import with_settings
 
 MAX_COUNT = 1000  # of steps, inner steps and whatever else is counted
@@ -62,7 +61,7 @@ def path_only(payload: Any) -> str | None:
 
 def samples_of(models: tuple[str, ...]) -> list[str]:
     """The pictures that come with the models."""
-    folders = [ROOT / m / "samples" for m in (*models, "faces-128")]
+    folders = [ROOT / m / "samples" for m in (*models, DEFAULT)]
     found = [p for f in dict.fromkeys(folders) if f.is_dir() for p in f.iterdir() if p.suffix in EXTENSIONS]
     return [str(p) for p in sorted(found)]
 
@@ -103,11 +102,13 @@ def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | 
         check_choices(desk, values["way"], values["model"], values["task"], method)
         hole = painted(values.pop("editor"))
         settings = desk.assignments(values["model"], values["task"], method, names, pool)
-        check_settings(chosen_settings(values["model"], values["task"], method).sampler, settings)
+        check_settings(kept(values["model"], values["task"], method), settings)
         numbers = {"seed": whole(values.pop("seed"), "seed"), "sigma": number(values.pop("sigma"), "noise")}
-        switches = {name: bool(values.pop(name)) for name in ("fit", "keep_known")}
-        form: dict[str, Any] = {**values, **numbers, **switches, "draws": whole(draws, "number of draws")}
-        return Form(**form, method=method, hole=hole, settings=settings)
+        ticked = bool(values.pop("keep_known"))
+        known = ticked if hole is not None else None  # the box is about painted holes
+        form: dict[str, Any] = {**values, **numbers, "fit": bool(values["fit"]), "keep_known": known}
+        draws = whole(draws, "number of draws")
+        return Form(**form, draws=draws, method=method, hole=hole, settings=settings)
     except PaseoError as error:
         return error
 

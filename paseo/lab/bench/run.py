@@ -61,7 +61,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Tally:
     """What became of a run."""
 
     cells: int  # of the shard
@@ -81,7 +81,7 @@ def run(
     shard: Shard | None = None,
     advance: Advance = lambda n: None,
     ray_options: Any = None,
-) -> Outcome:
+) -> Tally:
     """Compute what is missing. `advance(n)` is told of every n cells that are done, skipped or failed."""
     part = shard or Shard()
     read_plan(folder)  # before anything is written: a folder without a plan is no run
@@ -118,15 +118,15 @@ def _run(folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_optio
         folder / "conditions.json", {**conditions(), "device": config.device, "threads": config.threads}
     )
     prepare(store, config, [cell for unit in open_units for cell in unit], pictures)
-    job = Job(config, store, pictures, engine, advance, ray_options)
+    job = Computation(config, store, pictures, engine, advance, ray_options)
     first, again = _repeated(open_units)
     for part in (first, again):
         job.compute(job.adopt(part, cells))
-    return Outcome(count, skipped, job.done, job.failed, time.perf_counter() - start)
+    return Tally(count, skipped, job.done, job.failed, time.perf_counter() - start)
 
 
 @dataclass
-class Job:
+class Computation:
     """What a run works with, and its tally."""
 
     config: BenchConfig

@@ -87,7 +87,7 @@ def test_a_run_gives_progress_and_then_the_result(desk: Desk) -> None:
     assert [row.name for row in result.rows] == ["seed 0", "seed 1", "mean"]
     assert result.nfe == 5
     assert not [f for f in result.files if f.parent.name == "input"]  # the upload itself was taken
-    assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "consistency"}
+    assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "misfit"}
     assert all(desk.root in f.parents and f.is_file() for f in result.files)
     assert result.sidecar.suffix == ".json"
 
