@@ -28,6 +28,7 @@ from paseo.hub.names import KNOWN, known_family
 MODELS = Path(__file__).parents[1] / "models"
 PAPER_FILE = Path(__file__).with_name("paper.json")
 PAPER, PAPER_DAGGER = "paseo", "paseo-dagger"
+FACE = "A high quality photo of a face"  # the prompt of the paper's faces
 PHOTO = "A high quality photo"  # the prompt where nobody describes the picture
 
 

@@ -103,7 +103,7 @@ def _check_alone(folder: Path, part: Shard) -> None:
             )
 
 
-def _run(folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: Any) -> Outcome:
+def _run(folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: Any) -> Tally:
     start = time.perf_counter()
     config, store, cells = config_of(folder), Store(folder), read_plan(folder)
     _sweep(folder)
