@@ -29,7 +29,7 @@ NOUNS = {
     "lazy",
     "setting",
 }
-FILES = {"files", "images", "sheet", "record", "version"}
+FILES = {"files", "images", "sheet", "record", "version", "trust", "lock", "weights"}
 LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street", "memory", "windows"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -39,6 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy": set(),  # names that are imported when they are used
     "setting": {"errors"},  # one declaration per setting
     "linalg": set(),
+    "trust": {"errors"},  # which code may be loaded
+    "weights": {"errors", "files"},  # the one door for stored weights
+    "lock": {"errors", "files"},  # one writer per folder
     "units": set(),  # [0,1] outside, [-1,1] inside
     "seeds": {"errors"},  # whatever is derived from a seed
     "metrics": {"errors"},
@@ -49,17 +52,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files", "version"},  # the JSON beside every output
-    "degrade": {"base", "errors", "seeds", "units"},
-    "codecs": {"base", "errors", "noise", "windows"},
-    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version", "windows"},
-    "priors": {"base", "errors", "files", "schedule", "windows"},
+    "degrade": {"base", "errors", "seeds", "trust", "units"},
+    "codecs": {"base", "errors", "noise", "weights", "windows"},
+    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version"} | {"weights", "windows"},
+    "priors": {"base", "errors", "files", "schedule", "weights", "windows"},
     "memory": {"base", "codecs", "errors", "operators", "priors", "windows"},  # what fits, in which windows
     "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
     "problem": {"base", "units"},  # the only place that lifts, pads, encodes and finds observed cells
-    "models": (NOUNS - {"metrics", "samplers"}),
+    "models": (NOUNS - {"metrics", "samplers"}) | {"files"},
     "hub": (NOUNS - {"metrics", "samplers"})
-    | {"files", "models", "memory"},  # everything that knows diffusers
-    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "hub"},
+    | {"files", "models", "memory", "weights"},  # everything that knows diffusers
+    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files", "hub"},
     # the only one that chooses
     "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
     "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}

@@ -32,8 +32,8 @@ def emit(target: str | None, value: Any, text: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """News for people, on stderr."""
-    typer.echo(text, err=True)
+    """News for people, on stderr; bytes of file names that are no text are shown as such."""
+    typer.echo(text.encode("utf-8", "backslashreplace").decode(), err=True)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 from paseo.apps.console import progress, say
 from paseo.apps.inputs import Job
-from paseo.errors import BadInput, Cancelled, PaseoError
+from paseo.errors import BadInput, Cancelled, DiskFull, PaseoError
+from paseo.files import NO_ROOM
 
 OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.png"
 
@@ -21,21 +22,25 @@ class Outcome:
     """What became of a run over files; JSON by `as_json`, exit code by `code`."""
 
     results: list[dict[str, Any]] = field(default_factory=list)
+    stopped: bool = False  # nothing more could be written: the rest is left
 
     def count(self, status: str) -> int:
         return sum(r["status"] == status for r in self.results)
 
     def as_json(self) -> dict[str, Any]:
         summary = {status: self.count(status) for status in ("done", "skipped", "failed")}
+        summary |= {"left": self.count("left")} if self.stopped else {}
         return {"schema_version": 1, "results": self.results, "summary": summary}
 
     def text(self, verb: str) -> str:
         parts = [f"{self.count('done')} {verb}"]
-        parts += [f"{self.count(s)} {s}" for s in ("skipped", "failed") if self.count(s)]
+        parts += [f"{self.count(s)} {s}" for s in ("skipped", "failed", "left") if self.count(s)]
         return ", ".join(parts)
 
     @property
     def code(self) -> int:
+        if self.stopped:
+            return 2
         return 1 if self.count("failed") else 0
 
 
@@ -64,13 +69,29 @@ def run_jobs(
                     result.setdefault("seconds", round(time.perf_counter() - start, 3))
             except Cancelled:
                 raise
-            except (PaseoError, OSError, ValueError) as error:
-                result |= {"status": "failed", "error": " ".join(str(error).split())}
+            except Exception as error:  # whatever one file leads to, the others are not to blame
+                result |= {"status": "failed", "error": told(error)}
                 bar.clear()
                 say(f"paseo: {job.relative}: {result['error']}")
+                outcome.stopped = isinstance(error, DiskFull) or (
+                    isinstance(error, OSError) and error.errno in NO_ROOM
+                )
             outcome.results.append(result)
             bar.update()
+            if outcome.stopped:
+                break
+    outcome.results += [{"input": str(job.source), "status": "left"} for job in jobs[len(outcome.results) :]]
     return outcome
+
+
+def told(error: Exception) -> str:
+    """An error in one line; those that are not ours with their kind, and lack of memory with what helps."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) and not isinstance(error, PaseoError):
+        return f"There is not enough memory for this image ({text or 'MemoryError'}). Scale it down."
+    if isinstance(error, PaseoError | OSError | ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _claim(job: Job, claimed: dict[Path, Path], sources: set[Path]) -> None:

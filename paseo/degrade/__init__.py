@@ -30,7 +30,7 @@ from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.degrade.mask import CentreBox, Mask
 from paseo.degrade.measure import measure, measurement_noise
 from paseo.degrade.resize import Downsample, resize
-from paseo.degrade.tasks import Task, register, task, tasks
+from paseo.degrade.tasks import Task, register, task, tasks, user_task
 from paseo.degrade.words import WORDS
 
 __all__ = [
@@ -57,4 +57,5 @@ __all__ = [
     "resize",
     "task",
     "tasks",
+    "user_task",
 ]

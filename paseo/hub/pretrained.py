@@ -38,6 +38,7 @@ from paseo.models import Model
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import load_config, load_operator
 from paseo.schedule import VP, SD3Flow
+from paseo.weights import damaged
 
 PROMPT = "A high quality photo"  # the paper's, for photographs of anything
 
@@ -189,7 +190,8 @@ def load_diffusers_model(
     place = pick_device(device)
     parts, folder = _parts(source, dtype, vae_dtype, place, offload, t5, revision, variant)
     around = attention(attention_backend)
-    own = _codec(codec, parts, place, tiling, around)
+    with damaged(folder or "the pipeline"):
+        own = _codec(codec, parts, place, tiling, around)
     given = Conditioning.load(conditioning) if isinstance(conditioning, str | Path) else conditioning
 
     def make(
@@ -205,26 +207,27 @@ def load_diffusers_model(
             around=around,
         )
 
-    return PretrainedModel(
-        name=str(source)
-        if isinstance(source, str | Path)
-        else str(getattr(source, "name_or_path", "") or type(source).__name__),
-        prior=make(prompt, negative_prompt, guidance, given),
-        codec=own,
-        latent_channels=int(parts.network_config["in_channels"]),
-        size=_side(parts.network_config.get("sample_size", 64)) * own.factor,
-        folder=folder,
-        config={
-            "family": parts.family.name,
-            "revision": _commit(folder),
-            "parts": _component_names(parts),
-            "dtype": _plain(parts.dtype),
-            "codec_dtype": _plain(vae_dtype),
-            "latent_space": getattr(own, "latent_space", ""),
-        },
-        hashes={"codec": str(getattr(own, "hash", ""))},
-        make=make,
-    )
+    with damaged(folder or "the pipeline"):
+        return PretrainedModel(
+            name=str(source)
+            if isinstance(source, str | Path)
+            else str(getattr(source, "name_or_path", "") or type(source).__name__),
+            prior=make(prompt, negative_prompt, guidance, given),
+            codec=own,
+            latent_channels=int(parts.network_config["in_channels"]),
+            size=_side(parts.network_config.get("sample_size", 64)) * own.factor,
+            folder=folder,
+            config={
+                "family": parts.family.name,
+                "revision": _commit(folder),
+                "parts": _component_names(parts),
+                "dtype": _plain(parts.dtype),
+                "codec_dtype": _plain(vae_dtype),
+                "latent_space": getattr(own, "latent_space", ""),
+            },
+            hashes={"codec": str(getattr(own, "hash", ""))},
+            make=make,
+        )
 
 
 def _parts(

@@ -6,7 +6,6 @@ A model is a prior and a codec that share a latent space, with the operators tha
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from paseo.base import Codec, Prior
 from paseo.errors import BadInput, MissingWeights
+from paseo.files import read_json
 
 if TYPE_CHECKING:
     from paseo.operators.net import OperatorNet
@@ -111,8 +111,29 @@ def _load_embedded(folder: Path, **options: Any) -> Model:
 
     if options:
         raise BadInput(f"The model {folder.name} is unconditional: it takes no {', '.join(sorted(options))}.")
-    config = json.loads((folder / "config.json").read_text())
+    config = _checked(read_json(folder / "config.json"), folder)
     codec = EmbeddedCodec.load(folder, config["latent_space"])
     prior = EmbeddedPrior.load(folder)
+    if prior.net.config["channels"] != codec.channels:
+        raise BadInput(
+            f"{folder}: prior and codec have different latents. Copy, download or train them again."
+        )
     hashes = {"codec": codec.hash, "prior": prior.hash}
     return Model(config["name"], prior, codec, codec.channels, config["size"], folder, config, hashes)
+
+
+def _checked(config: Any, folder: Path) -> dict[str, Any]:
+    """What a model says of itself, as far as it is used."""
+    good = (
+        isinstance(config, dict)
+        and all(isinstance(config.get(key), str) for key in ("name", "latent_space"))
+        and type(config.get("size")) is int
+        and 16 <= config["size"] <= 8192
+    )
+    if not good:
+        raise BadInput(
+            f"{folder / 'config.json'} does not describe a model: name, latent_space and size (16 to 8192) "
+            f"were "
+            "expected. Copy, download or train it again."
+        )
+    return config

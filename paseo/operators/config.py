@@ -59,6 +59,18 @@ class OperatorConfig:
                     f"{name}={getattr(self, name)!r} in an operator's config is not a {kind.__name__}."
                 )
 
+        if not isinstance(self.training.get("settings", {}), dict):
+            raise BadInput(
+                "training.settings in an operator's config is not a table of the settings it was trained "
+                "with."
+            )
+        factor = self.degradation_params.get("factor", 1)
+        if type(factor) is not int or not 1 <= factor <= 64:
+            raise BadInput(
+                f"degradation_params.factor={factor!r} in an operator's config is not a whole number from "
+                f"1 to 64."
+            )
+
     @property
     def unit_noise_range(self) -> tuple[float, float]:
         """The training noise as σ_y, in [0,1] units."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from paseo.errors import BadInput, MissingWeights
 from paseo.priors.local_net import LocalUNet
 from paseo.priors.net import FlowUNet
 from paseo.schedule import Flow, Schedule
+from paseo.weights import build, damaged, part_of
 
 MAPS = 22  # of float32 at the finest level live at the network's peak
 
@@ -59,15 +58,14 @@ class EmbeddedPrior(nn.Module):
     @classmethod
     def load(cls, folder: Path) -> EmbeddedPrior:
         """From a folder with `prior.safetensors` and the entry "prior" of `config.json`."""
-        from safetensors.torch import load_file
-
         path = folder / "prior.safetensors"
         if not path.is_file():
             raise MissingWeights(
                 f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
                 "prior`."
             )
-        config = json.loads((folder / "config.json").read_text())["prior"]
-        net = velocity_net(config["net"])
-        net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})
-        return cls(net, Flow(config.get("shift", 1.0)), hashlib.sha256(path.read_bytes()).hexdigest())
+        config, sums = part_of(folder, "prior")
+        with damaged(folder / "config.json"):
+            schedule = Flow(float(config.get("shift", 1.0)))
+        net, digest = build(lambda: velocity_net(config["net"]), path, sums)
+        return cls(net, schedule, digest)

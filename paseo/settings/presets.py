@@ -13,7 +13,6 @@ Presets of embedded models lie beside their weights in `presets.json`. Both are 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +22,7 @@ from typing import Any
 
 from paseo.degrade import Task
 from paseo.errors import BadInput
+from paseo.files import read_json
 from paseo.hub.names import KNOWN, known_family
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -109,7 +109,7 @@ def rows_of(model: str) -> str:
 @cache
 def _paper() -> dict[str, dict[str, dict[str, Preset]]]:
     """paper.json: data and model → what a presets.json holds."""
-    entries = json.loads(PAPER_FILE.read_text(encoding="utf-8"))
+    entries = read_json(PAPER_FILE)
     return {key: _presets(tasks) for key, tasks in entries.items()}
 
 
@@ -117,9 +117,10 @@ def _stored(file: Path) -> dict[str, dict[str, Preset]]:
     """presets.json: {task: {method: {"class": "PASEO", "settings": {…}, "score": {…}, "source": …, "prompt":
     …, "guidance": …}}}.
     """
+    entries = read_json(file)
     try:
-        return _presets(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return _presets(entries)
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise BadInput(f"{file} does not hold presets: {error}.") from error
 
 

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from paseo.errors import BadInput, NotFinite
+from paseo.lock import locked
 from paseo.train.config import LoopConfig
 from paseo.train.state import CHECKPOINT, Ema, Log, load_checkpoint, plot_log, save_checkpoint
 
@@ -158,8 +159,9 @@ class _Stop:
 
 
 def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Trained:
-    """Train `recipe` until its budget is used up or it is interrupted."""
-    return _Run(recipe, config, accelerator).go()
+    """Train `recipe` until its budget is used up or it is interrupted; one training per folder at a time."""
+    with locked(config.out, "training") if accelerator.is_main_process else contextlib.nullcontext():
+        return _Run(recipe, config, accelerator).go()
 
 
 class _Run:

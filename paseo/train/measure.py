@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paseo.degrade import Custom, Task, load_function, resize, task
+from paseo.degrade import Custom, Task, load_function, resize, user_task
 from paseo.train.data import ImageSet
 
 
@@ -86,8 +86,8 @@ class ByExample:
 
 
 def by_name(name: str) -> ByDegradation:
-    """The measurement of a known task, or of a function given as module:function."""
-    chosen = task(name)
+    """The measurement of a known task, or of a function given as module:function by whoever trains."""
+    chosen = user_task(name)
     own = isinstance(chosen.degradation, Custom)
     return ByDegradation(chosen, source_of(load_function(name)) if own else repr(chosen.degradation))
 

@@ -44,6 +44,7 @@ from paseo.recipe import Recipe, Request, resolve
 from paseo.recipe.load import operator_at_hand
 from paseo.settings.presets import Preset
 from paseo.street import restore
+from paseo.trust import vouch
 from paseo.units import to_signed, to_unit
 
 _KEPT = ("vae", "operator")  # stay in float32 when the pipeline is converted
@@ -127,7 +128,9 @@ class PaseoPipeline(DiffusionPipeline):
         dtype = kwargs.pop("dtype", None) or kwargs.pop("torch_dtype", None) or torch.float32
         table = dict(dtype) if isinstance(dtype, dict) else {"default": dtype}
         kwargs["dtype"] = {**dict.fromkeys(_KEPT, torch.float32), **table}
-        pipe = super().from_pretrained(str(folder), use_safetensors=True, **kwargs)
+        pipe = super().from_pretrained(
+            str(folder), use_safetensors=True, **{**kwargs, "trust_remote_code": False}
+        )
         pipe.register_to_config(_name_or_path=str(name))
         return pipe
 
@@ -344,7 +347,7 @@ class PaseoPipeline(DiffusionPipeline):
             Request(
                 model=str(self.config.get("_name_or_path") or type(self).__name__),
                 family=self.family.name,
-                task="" if task is None else task,
+                task=vouch(task) if isinstance(task, str) else task or "",
                 mask=mask if mask is not None else False,
                 operator=own,
                 preset=preset,

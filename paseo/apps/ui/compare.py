@@ -10,7 +10,7 @@ from paseo.apps.ui import look
 from paseo.apps.ui.form import Form
 from paseo.apps.ui.handlers import Desk
 from paseo.apps.ui.results import Result
-from paseo.apps.ui.wiring import ASKED, cancel, filled_in, typed, with_request
+from paseo.apps.ui.wiring import ASKED, cancel, comparable, filled_in, typed, with_request
 from paseo.apps.ui.work import Progress
 from paseo.samplers import METHODS
 
@@ -72,6 +72,8 @@ def compare_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
     def work(*values: Any, request: Any) -> Iterator[list[Any]]:
         *asked, methods, limit = values
         form = filled_in(desk, ask, asked, ["paseo", 1, []])
+        if isinstance(form, Form):
+            form = comparable(desk, form, methods, limit)
         if not isinstance(form, Form):
             yield [look.note(str(form), bad=True), *[gr.skip()] * 7]
             return

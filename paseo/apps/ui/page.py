@@ -12,12 +12,22 @@ from paseo.apps.ui.fields import KINDS
 from paseo.apps.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
 from paseo.apps.ui.handlers import Desk, boxes
 from paseo.apps.ui.results import Result, enlarged
-from paseo.apps.ui.wiring import ASKED, cancel, filled_in, leave, path_only, typed, uploads_only, with_request
+from paseo.apps.ui.wiring import (
+    ASKED,
+    cancel,
+    filled_in,
+    leave,
+    masks,
+    own_picture,
+    path_only,
+    samples_of,
+    typed,
+    uploads_only,
+    with_request,
+)
 from paseo.apps.ui.work import Progress
-from paseo.degrade import task as find_task
 from paseo.errors import PaseoError
-from paseo.images import EXTENSIONS, fit_square, to_pil
-from paseo.models import DEFAULT, ROOT
+from paseo.images import fit_square, to_pil
 
 TITLE = """# PASEO
 Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small
@@ -68,7 +78,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), elem_id="about"
     )
     gr.Examples(
-        _samples(desk.models),
+        [[path] for path in samples_of(desk.models)],
         inputs=ask["picture"],
         label="Samples",
         examples_per_page=8,
@@ -118,7 +128,7 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
         if path is None:
             return look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), None
         try:
-            picture = readable(path)
+            picture = readable(own_picture(desk, path))
         except PaseoError as error:
             return look.note(str(error), bad=True), None
         (height, width), size = picture.size, desk.model(model).size
@@ -134,7 +144,7 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
     seen = [ask["picture"], ask["way"], ask["fit"], ask["model"]]
     for trigger in (ask["picture"].change, ask["way"].change, ask["fit"].change):
         trigger(look_at, seen, [ask["about"], ask["editor"]], **quick)
-    ask["task"].change(lambda t: gr.update(visible=find_task(t).masks), ask["task"], ask["masking"], **quick)
+    ask["task"].change(lambda t: gr.update(visible=masks(t)), ask["task"], ask["masking"], **quick)
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
 
     def of_model(model: str) -> Any:
@@ -142,16 +152,6 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
         return gr.update(choices=choices, value=choices[0][1] if choices else None)
 
     ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
-
-
-def _samples(models: tuple[str, ...]) -> list[list[str]]:
-    folders = [ROOT / m / "samples" for m in (*models, DEFAULT)]
-    return [
-        [str(p)]
-        for p in sorted(
-            p for f in dict.fromkeys(folders) if f.is_dir() for p in f.iterdir() if p.suffix in EXTENSIONS
-        )
-    ]
 
 
 # ---- right: restore

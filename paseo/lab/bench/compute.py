@@ -36,6 +36,7 @@ from paseo.lab.bench.setup import Setup
 from paseo.metrics.cost import Cost
 from paseo.recipe import canonical
 from paseo.record import sampler_from_record
+from paseo.trust import vouch_for_words
 
 HIGHEST_PSNR = 100.0  # of equal images, which JSON cannot call infinite
 
@@ -130,8 +131,12 @@ class Worker:
 
 @lru_cache(maxsize=1)
 def worker_for(config: str) -> Worker:
-    """One worker per process, for engines that send the configuration along."""
-    return Worker(parse_config(json.loads(config)))
+    """One worker per process, for engines that send the configuration along; what it names was allowed
+    where it was sent.
+    """
+    values = json.loads(config)
+    vouch_for_words(values["tasks"])
+    return Worker(parse_config(values))
 
 
 def samplers() -> dict[str, type]:

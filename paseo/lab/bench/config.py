@@ -39,6 +39,7 @@ Label = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=-]*$", max_length=80)
 ]  # also the name of a folder
 Zoom = Literal["eyes", "detail", "hole"]
+MAX_YAML, MAX_DEPTH = 1 << 20, 32  # bytes and levels of a benchmark file
 
 
 class _Strict(BaseModel):
@@ -211,11 +212,12 @@ def load_config(path: str | Path, assignments: Sequence[str] = ()) -> BenchConfi
     methods.0.budget=53).
     """
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open("rb") as file:
+            values = bounded_yaml(file.read(MAX_YAML + 1))
     except OSError as error:
         raise BadInput(f"Cannot read {path}: {error.strerror}.") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
+    except ValueError as error:
+        raise BadInput(f"{path} is not YAML that can be used: {' '.join(str(error).split())}.") from error
     if not isinstance(values, dict):
         raise BadInput(
             f"{path} does not hold a benchmark: fields such as model, tasks and methods were expected."
@@ -225,7 +227,35 @@ def load_config(path: str | Path, assignments: Sequence[str] = ()) -> BenchConfi
     return parse_config(values, str(path))
 
 
+def bounded_yaml(raw: bytes) -> Any:
+    """The value of YAML in UTF-8 of bounded size and depth, without anchors, which can make a small file a
+    huge value.
+    """
+    if len(raw) > MAX_YAML:
+        raise ValueError(f"it has more than {MAX_YAML:,} bytes")
+    try:
+        text = raw.decode("utf-8")
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("it uses anchors, write the values out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise ValueError("it is nested too deeply")
+        return yaml.safe_load(text)
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:  # `? [a]: b`, odd dates
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
 def parse_config(values: dict[str, Any], source: str = "the benchmark") -> BenchConfig:
+    if strange := [key for key in values if not isinstance(key, str)]:
+        raise BadInput(f"{source} cannot be used: {strange[0]!r} is not the name of a field.")
     try:
         return BenchConfig.model_validate(values).located()
     except ValidationError as error:
@@ -255,8 +285,11 @@ def _caption(path: str, image: str) -> str:
 
 
 def _full(path: str) -> str:
-    found = Path(path).expanduser()
-    return str(found.resolve()) if found.exists() else path
+    try:
+        found = Path(path).expanduser()
+        return str(found.resolve()) if found.exists() else path
+    except (OSError, ValueError, RuntimeError):  # too long for a name, a NUL, an unknown home
+        return path
 
 
 def assign(values: dict[str, Any], assignment: str) -> None:
@@ -267,8 +300,8 @@ def assign(values: dict[str, Any], assignment: str) -> None:
     for part in path:
         node = _step(node, part, where)
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = bounded_yaml(text.encode())
+    except ValueError:
         raise BadInput(f"--set {assignment}: {text!r} is not a YAML value.") from None
     if isinstance(node, list):
         node[_position(node, last, where)] = value

@@ -17,7 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.errors import PaseoError
 from paseo.metrics import vgg_features
+from paseo.weights import read_weights
 
 
 def feature_bytes(image: Tensor, hole: Tensor | None, names: str, inception: str | None) -> bytes:
@@ -33,9 +35,11 @@ def feature_bytes(image: Tensor, hole: Tensor | None, names: str, inception: str
 
 
 def read_features(path: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(path) if path.is_file() else {}
+    """The features that are there; a file that is not whole is computed again by the next run."""
+    try:
+        return read_weights(path)[0]
+    except PaseoError:
+        return {}
 
 
 def _features(name: str, image: Tensor, inception: str | None) -> Tensor:

@@ -30,12 +30,12 @@ from paseo.lab.bench.pictures import Picture
 from paseo.lab.bench.scores import PROTOCOL, Metric, metric
 from paseo.lab.bench.setup import Setup
 from paseo.lab.tune.spaces import Space, space_of
+from paseo.lab.tune.study import claim, enqueue_missing, open_storage, readable, writable
 from paseo.samplers import within
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
 RANDOM_TRIALS = 12
 HOPELESS = 1.5  # times the best trial's error on the same images: no test is needed to give up
-HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,10 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     _check_runs(tuning)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = _open(tuning)
-    _enqueue(study, tuning)
-    while len(_ended(study)) < tuning.trials:
-        study.optimize(lambda trial: _attempt(tuning, trial), n_trials=1)
-        say(_news(study, tuning))
+    with writable(tuning.study, lambda: len(_ended(study))):
+        while _enqueue(study, tuning) or len(_ended(study)) < tuning.trials:
+            study.optimize(lambda trial: _attempt(tuning, trial), n_trials=1)
+            say(_news(study, tuning))
     sampler, score, images = _winner(study, tuning, say)
     starts = [t.value for t in _complete(study) if t.user_attrs.get("start")]
     counts = len(_ended(study)), sum(t.state.name == "PRUNED" for t in study.trials)
@@ -208,15 +208,14 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     )
 
 
-def _enqueue(study: Any, tuning: Tuning) -> None:
-    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study."""
+def _enqueue(study: Any, tuning: Tuning) -> int:
+    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study.
+    How many trials that were killed are to be repeated.
+    """
     base = asdict(tuning.base())
     now = {name: base[name] for name in tuning.space}
     inside = {name: value for name, value in now.items() if tuning.space[name].holds(value)}
-    if not study.trials:
-        study.enqueue_trial(inside, user_attrs={"start": len(inside) == len(now)})
-    for point in tuning.grid:
-        study.enqueue_trial({**inside, **point}, skip_if_exists=True)
+    return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
 
 
 def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any, dict[str, float], int]:
@@ -276,6 +275,7 @@ def _attempt(tuning: Tuning, trial: Any) -> float:
     """The mean over all images, or given up on the way."""
     import optuna
 
+    claim(trial)
     values = {name: axis.suggest(trial, name) for name, axis in tuning.space.items()}
     try:
         sampler = tuning.sampler(values)
@@ -345,13 +345,12 @@ def _open(tuning: Tuning) -> Any:
     import warnings
 
     import optuna
-    from optuna.storages import RDBStorage
 
-    tuning.study.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings(action="ignore"):  # heartbeats and this pruner are marked experimental
-        storage = RDBStorage(
-            f"sqlite:///{tuning.study}", heartbeat_interval=HEARTBEAT, grace_period=2 * HEARTBEAT
-        )
+    storage = open_storage(tuning.study)
+    with (
+        readable(tuning.study),
+        warnings.catch_warnings(action="ignore"),
+    ):  # this pruner is marked experimental
         study = optuna.create_study(
             storage=storage,
             study_name=tuning.name(),
