@@ -21,6 +21,15 @@ LatentOperator = Callable[[Tensor], Tensor]
 
 
 @runtime_checkable
+class SolvesExactly(Protocol):
+    """A linear operator that knows the inverse which a correction needs."""
+
+    def solve(self, b: Tensor, trust: float, eta2: float) -> Tensor:
+        """(trust·I + eta2·H Hᵀ)⁻¹ b."""
+        ...
+
+
+@runtime_checkable
 class Prior(Protocol):
     """A denoiser with prompt and guidance already bound."""
 
@@ -111,7 +120,8 @@ class Step:
     trace: dict[str, Any] = field(default_factory=dict)
 
 
-Watch = Callable[[Step], None]
+Watch = Callable[[Step], Tensor | None]
+"""A hook that is shown every step; a state that it returns takes the place of `step.x`, None changes nothing."""
 
 
 def ignore(step: Step) -> None:

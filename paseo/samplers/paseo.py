@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from math import inf
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from paseo.base import LatentOperator, Prior, Problem, Step, Watch, ignore
+from paseo.base import LatentOperator, Prior, Problem, SolvesExactly, Step, Watch, ignore
 from paseo.errors import BadInput
-from paseo.linalg import Solve, exact_gain, gain_cg, linearize
+from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
+from paseo.samplers.correction import PARTS, Parts, Solver
 from paseo.samplers.defect import defect, looks
 from paseo.samplers.guard import (
     Trace,
@@ -36,6 +38,7 @@ from paseo.samplers.guard import (
     check_settings,
     narrowest_prior,
     record,
+    show,
     whole,
 )
 from paseo.samplers.misfit import needs_pixels
@@ -118,15 +121,18 @@ class PASEO:
             return "weight='residual' needs an operator that knows its errors per channel, and this one does not. Try weight='ones'."
         if self.recheck and (reason := needs_pixels(problem)):
             return f"recheck={self.recheck} compares the operator with the degradation: {reason} Or set recheck=0."
-        if self.cg_budget is None and not hasattr(problem.operator, "solve"):
+        if self.cg_budget is None and not isinstance(problem.operator, SolvesExactly):
             return "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         if self.cg_budget is None and self.weight != "ones":
             return f"cg_budget=None solves without weights, and weight={self.weight!r}. Give a number of CG iterations."
         return None
 
     @torch.no_grad()
-    def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
+    def __call__(
+        self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore, parts: Parts = PARTS
+    ) -> Tensor:
         check_problem(self, problem, noise)
+        H = problem.operator
         y_z = problem.y_z.to(
             torch.promote_types(problem.y_z.dtype, torch.float32)
         )  # η_z never meets half precision
@@ -153,12 +159,12 @@ class PASEO:
             trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
             for _ in range(self.inner_steps):  # 14
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
-                z_star = self.correct(problem.operator, z, z_a, y_tilde, eta_z, W, noise, trace)  # 16 to 21
+                z_star = self.correct(H, z, z_a, y_tilde, eta_z, W, noise, trace, parts)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
             d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
-            watch(Step(k, self.steps - 2, s, x, z, trace or {}))
+            x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])
         return z
@@ -173,6 +179,7 @@ class PASEO:
         W: Tensor | None,
         noise: Noise,
         trace: Trace | None = None,
+        parts: Parts = PARTS,
     ) -> Tensor:
         """z*, one perturbed solve linearised at z (or z_a) and taken from the anchor z_a; W = None estimates
         the weights there.
@@ -180,7 +187,7 @@ class PASEO:
         at_anchor = (
             self.expand == "anchor" and self.anchor in NEAR
         )  # beyond the paper: J (z_a − z) vanishes, and H(z_a) is exact
-        h, J, JT = linearize(H, z_a if at_anchor else z)  # 16, 17
+        h, J, JT = parts.linearize(H, z_a if at_anchor else z)  # 16, 17
         if h.shape != y_tilde.shape:
             raise BadInput(
                 f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded "
@@ -189,17 +196,19 @@ class PASEO:
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
         b = W * (y_tilde - h if at_anchor else y_tilde - h - J(z_a - z))  # 19
-        solve = self._solve(H, J, JT, W, b, eta_z, report=trace is not None)  # 20
+        solver = parts.solver or self.solver(H)
+        solve = solver(J, JT, W, b, eta2=eta_z**2, trust=self.trust, report=trace is not None)  # 20
         z_star = z_a + eta_z**2 * solve.v  # 21
         if trace is not None:
             record(trace, solve, eta_z, z_star - z)
         return z_star
 
-    def _solve(self, H: Any, J: Any, JT: Any, W: Tensor, b: Tensor, eta_z: float, report: bool) -> Solve:
-        """JᵀW v, by at most C iterations or in closed form."""
-        if self.cg_budget is None:
-            return exact_gain(H.solve, J, JT, b, eta2=eta_z**2, trust=self.trust, report=report)
-        budget, tolerance = self.cg_budget, self.cg_tolerance
-        return gain_cg(
-            J, JT, W, b, eta2=eta_z**2, trust=self.trust, budget=budget, tolerance=tolerance, report=report
+    def solver(self, H: LatentOperator) -> Solver:
+        """Line 20 as these settings have it: at most C iterations, or the operator's closed form."""
+        if self.cg_budget is not None:
+            return partial(gain_cg, budget=self.cg_budget, tolerance=self.cg_tolerance)
+        if isinstance(H, SolvesExactly):
+            return partial(exact_gain, H.solve)
+        raise BadInput(
+            "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         )
