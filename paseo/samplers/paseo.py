@@ -42,6 +42,7 @@ from paseo.samplers.guard import (
     whole,
 )
 from paseo.samplers.misfit import needs_pixels
+from paseo.samplers.recall import Recall
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
 from paseo.schedule import EtaRule, grid, warped
 
@@ -73,6 +74,9 @@ class PASEO:
     shift: float | None = None
     # beyond the paper: every so many steps H is set right by its error at z (defect.py); 0 never looks
     recheck: int = 0
+    # beyond the paper: K, secants of the denoiser that are remembered (recall.py); 0 is the paper
+    recall: int = 0
+    recall_limit: float = 16.0  # longest recalled step, in steps of the paper
     perturb_prior: bool = True  # ξ_z
     perturb_measurement: bool = True  # ξ_y
     cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
@@ -102,6 +106,8 @@ class PASEO:
             whole(self.recheck, 0),
             "it counts the steps between two looks at the operator's error; 0 never looks",
         )
+        yield "recall", whole(self.recall, 0), "it counts the secants that are remembered; 0 is the paper"
+        yield "recall_limit", 1 <= self.recall_limit < inf, "it is a length in steps of the paper, from 1 on"
         yield "cg_tolerance", self.cg_tolerance >= 0, "the relative tolerance is not negative"
 
     @property
@@ -143,11 +149,14 @@ class PASEO:
             self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
         )  # std of ξ_y, drawn in any case
         p_z = float(self.perturb_prior)
+        memory = Recall(self.recall, self.recall_limit, self.trust)
         d: Tensor | float = 0.0  # the operator's error, as far as it was looked at
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
+            trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
             x0 = prior.x0(x, t.t)  # 3
             x1 = (x - t.alpha * x0) / t.sigma  # 4
+            x0, x1 = memory.recall(x, x0, x1, t, trace)  # not in the paper
             m = s.alpha * x0 + max(s.sigma**2 - s.eta**2, 0.0) ** 0.5 * x1  # 5
             x_pxy = m + s.eta * noise.like(x)  # 6, 7
             x1_pxy = (x_pxy - s.alpha * prior.x0(x_pxy, s.t)) / s.sigma  # 8
@@ -156,13 +165,13 @@ class PASEO:
             y_tilde = y_z - d + r_y * noise.like(y_z)  # 11, 12
             mu_tilde = mu_z + p_z * eta_z * noise.like(x)  # 11, 12
             c1, c2 = coefficients(self.anchor, eta_z_min / eta_z)  # 13
-            trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
             for _ in range(self.inner_steps):  # 14
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
-                z_star = self.correct(H, z, z_a, y_tilde, eta_z, W, noise, trace, parts)  # 16 to 21
+                z_star = self.correct(H, z, z_a, y_tilde, eta_z, W, noise, trace, parts, memory)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
+            memory.keep(x, x_pxy, x1_pxy, s)  # not in the paper
             d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
             x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}))
         z = prior.x0(x, points[-2].t)  # 26
@@ -180,6 +189,7 @@ class PASEO:
         noise: Noise,
         trace: Trace | None = None,
         parts: Parts = PARTS,
+        memory: Recall | None = None,
     ) -> Tensor:
         """z*, one perturbed solve linearised at z (or z_a) and taken from the anchor z_a; W = None estimates
         the weights there.
@@ -196,6 +206,8 @@ class PASEO:
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
         b = W * (y_tilde - h if at_anchor else y_tilde - h - J(z_a - z))  # 19
+        if memory is not None:
+            memory.see(H, J, W, y_tilde, b if at_anchor else W * (y_tilde - h))
         solver = parts.solver or self.solver(H)
         solve = solver(J, JT, W, b, eta2=eta_z**2, trust=self.trust, report=trace is not None)  # 20
         z_star = z_a + eta_z**2 * solve.v  # 21
