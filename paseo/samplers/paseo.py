@@ -42,7 +42,7 @@ from paseo.samplers.guard import (
     whole,
 )
 from paseo.samplers.misfit import needs_pixels
-from paseo.samplers.recall import Recall
+from paseo.samplers.recall import Recall, Seen
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
 from paseo.schedule import EtaRule, grid, warped
 
@@ -207,7 +207,8 @@ class PASEO:
         W = sensitivity(J, z, noise) if W is None else W  # 18
         b = W * (y_tilde - h if at_anchor else y_tilde - h - J(z_a - z))  # 19
         if memory is not None:
-            memory.see(H, J, W, y_tilde, b if at_anchor else W * (y_tilde - h))
+            beside = at_anchor or self.start == "proxy"
+            memory.see(Seen(H, J, W, y_tilde, W * (y_tilde - h), None if beside else z))
         solver = parts.solver or self.solver(H)
         solve = solver(J, JT, W, b, eta2=eta_z**2, trust=self.trust, report=trace is not None)  # 20
         z_star = z_a + eta_z**2 * solve.v  # 21

@@ -47,7 +47,12 @@ class Seen(NamedTuple):
     J: Callable[[Tensor], Tensor]
     W: Tensor
     y: Tensor  # ỹ
-    b: Tensor  # W (ỹ − H(z)), z beside the proxy's clean latent
+    b: Tensor  # W (ỹ − H(z))
+    z: Tensor | None  # where H was linearised; None: at the proxy's clean latent, or at an anchor beside it
+
+    def residual(self, x0: Tensor) -> Tensor:
+        """W (ỹ − H(x̂₀′)), by the linearisation."""
+        return self.b if self.z is None else self.b - self.W * self.J(x0 - self.z)
 
 
 class Proxy(NamedTuple):
@@ -69,10 +74,10 @@ class Recall:
         self.seen: Seen | None = None
         self.proxy: Proxy | None = None
 
-    def see(self, H: LatentOperator, J: Callable[[Tensor], Tensor], W: Tensor, y: Tensor, b: Tensor) -> None:
+    def see(self, seen: Seen) -> None:
         """A correction's model; the first one of a step is kept."""
         if self.size and self.seen is None:
-            self.seen = Seen(H, J, W, y, b)
+            self.seen = seen
 
     def keep(self, x: Tensor, x_pxy: Tensor, x1_pxy: Tensor, s: Point) -> None:
         """The end of a step at s: x and x_pxy have one noise estimate, so that α D = x − x_pxy."""
@@ -90,12 +95,13 @@ class Recall:
         self._move_to(t.level)
         d = x0 - proxy.x0
         self.pairs = [*self.pairs, Pair(proxy.D, d, seen.W * seen.J(d))][-self.size :]
-        c = coefficients(self.pairs, seen.b, self.trust / t.level**2)
+        b = seen.residual(proxy.x0)
+        c = coefficients(self.pairs, b, self.trust / t.level**2)
         step = combined(c, [pair.d for pair in self.pairs])
         stretch = bounded(step, d, self.limit)
         c, step = stretch * c, stretch.view(-1, *[1] * (d.ndim - 1)) * step
         if trace is not None:
-            _record(trace, c, seen, [pair.w for pair in self.pairs], proxy.x0 + step)
+            _record(trace, c, b, [pair.w for pair in self.pairs], seen.W * (seen.y - seen.H(proxy.x0 + step)))
         return proxy.x0 + step, proxy.x1
 
     def _move_to(self, level: float) -> None:
@@ -135,13 +141,13 @@ def bounded(step: Tensor, newest: Tensor, limit: float) -> Tensor:
     return torch.where(length > tiny, factor, 1.0).unsqueeze(1)
 
 
-def _record(trace: Trace, c: Tensor, seen: Seen, w: list[Tensor], x0: Tensor) -> None:
-    """Pairs used, c, and by how much the squared misfit falls: as the secants say and as H says (one value more)."""
+def _record(trace: Trace, c: Tensor, b: Tensor, w: list[Tensor], left: Tensor) -> None:
+    """Pairs used, c, and by how much the squared misfit falls: as the secants say, and as H says."""
 
     def square(r: Tensor) -> Tensor:
         return r.flatten(1).square().sum(1)
 
     trace["recall_pairs"] = [c.shape[1]]
     trace["recall_c"] = [c.tolist()]
-    trace["recall_predicted"] = [(square(seen.b) - square(seen.b - combined(c, w))).tolist()]
-    trace["recall_actual"] = [(square(seen.b) - square(seen.W * (seen.y - seen.H(x0)))).tolist()]
+    trace["recall_predicted"] = [(square(b) - square(b - combined(c, w))).tolist()]
+    trace["recall_actual"] = [(square(b) - square(left)).tolist()]
