@@ -29,6 +29,7 @@ from paseo.base import LatentOperator
 from paseo.samplers.guard import Trace
 from paseo.schedule import Point
 
+PULL = 0.0  # share of the noise estimate's own answer to the recalled step
 FLOOR = 1e-3  # of the largest eigenvalue of the small system: what is smaller is rounding or asymmetry
 
 
@@ -100,9 +101,10 @@ class Recall:
         step = combined(c, [pair.d for pair in self.pairs])
         stretch = bounded(step, d, self.limit)
         c, step = stretch * c, stretch.view(-1, *[1] * (d.ndim - 1)) * step
+        pulled = combined(c, [pair.D for pair in self.pairs]) - step
         if trace is not None:
             _record(trace, c, b, [pair.w for pair in self.pairs], seen.W * (seen.y - seen.H(proxy.x0 + step)))
-        return proxy.x0 + step, proxy.x1
+        return proxy.x0 + step, proxy.x1 + PULL / t.level * pulled
 
     def _move_to(self, level: float) -> None:
         """Cov⁻¹ = C⁻¹ + I/L², exact for a Gaussian prior."""

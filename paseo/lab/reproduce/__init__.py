@@ -25,6 +25,7 @@ EXPERIMENTS: dict[str, str] = {
     "tractable": "one perturbed solve against a known Gaussian posterior (the paper's linear-Gaussian table)",
     "lincheck": "the full sampler with an exact mask and an exact blur against a known posterior (calibration and band energies)",
     "posterior": "every method's mean and spread against the closed-form posterior (Gaussian and mixture priors)",
+    "recall": "calibration with recall and without it, on exact priors (mask, blur, matrix)",
     "main": "five tasks, every method, on the embedded model (the FFHQ table)",
     "anchors": "five anchors at the same settings",
     "ofat": "one solver setting at a time: P, C, ρ, r, λ, perturbations",
