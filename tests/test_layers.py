@@ -25,11 +25,12 @@ NOUNS = {
     "samplers",
     "metrics",
 }
-FILES = {"files", "images", "sheet", "record"}
+FILES = {"files", "images", "sheet", "record", "version"}
 LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "version": set(),
     "noise": set(),
     "linalg": set(),
     "metrics": {"errors"},
@@ -38,10 +39,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
-    "record": {"errors", "files"},  # the JSON beside every output
+    "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors"},
     "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "linalg", "noise"},
+    "operators": {"base", "errors", "files", "linalg", "noise", "version"},
     "priors": {"base", "errors", "files", "schedule"},
     "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
     "street": {"base", "noise", "errors", "images"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -86,11 +85,6 @@ def test_version_is_the_projects() -> None:
 
 def test_the_package_is_typed() -> None:
     assert (Path(paseo.__file__).parent / "py.typed").is_file()
-
-
-def test_torchvision_is_not_here() -> None:
-    """Its presence alone breaks diffusers and transformers beside the CPU build of torch."""
-    assert importlib.util.find_spec("torchvision") is None
 
 
 def test_constraints_name_torch_first_and_exactly() -> None:

@@ -23,6 +23,7 @@ from paseo.errors import BadInput, MissingWeights
 from paseo.files import atomic, read_json, write_json, write_text
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
+from paseo.version import __version__
 
 CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -48,7 +49,7 @@ def save_operator(net: OperatorNet, folder: str | Path, *, half: bool = False) -
     with atomic(folder / WEIGHTS) as file:
         file.write(data)
     write_json(
-        folder / CONFIG, {"_class_name": CLASS_NAMES[0], "_paseo_version": _version(), **net.spec.to_dict()}
+        folder / CONFIG, {"_class_name": CLASS_NAMES[0], "_paseo_version": __version__, **net.spec.to_dict()}
     )
     write_text(folder / SUMS, f"{digest}  {WEIGHTS}\n")
     return digest
@@ -207,15 +208,6 @@ def _download(name: str) -> Path:
             f"There is no folder {name}, and the Hugging Face hub did not give a repository of that name: "
             f"{first}"
         ) from error
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("paseo")
-    except PackageNotFoundError:  # run from a source tree that was not installed
-        return "unknown"
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from paseo.errors import MissingWeights
+from paseo.errors import BadInput, MissingWeights
+from paseo.priors.local_net import LocalUNet
 from paseo.priors.net import FlowUNet
 from paseo.schedule import Flow, Schedule
+
+
+def velocity_net(config: Mapping[str, Any]) -> FlowUNet | LocalUNet:
+    """The network that a config describes: `"kind": "local"` is the translation-equivariant one."""
+    options = {name: value for name, value in config.items() if name != "kind"}
+    kind = config.get("kind", "global")
+    if kind == "local":
+        return LocalUNet(**options)
+    if kind == "global":
+        return FlowUNet(**options)
+    raise BadInput(
+        f"config.json names a prior of the kind {kind!r}; this version knows 'global' and 'local'."
+    )
 
 
 class EmbeddedPrior(nn.Module):
     """E[z | x_t = x] by the flow network; gradients flow through x where a method asks for them."""
 
-    def __init__(self, net: FlowUNet, schedule: Schedule | None = None, digest: str = "") -> None:
+    def __init__(self, net: FlowUNet | LocalUNet, schedule: Schedule | None = None, digest: str = "") -> None:
         super().__init__()
         self.net = net.eval().requires_grad_(False)
         self.schedule: Schedule = schedule or Flow()
@@ -40,6 +56,6 @@ class EmbeddedPrior(nn.Module):
                 "prior`."
             )
         config = json.loads((folder / "config.json").read_text())["prior"]
-        net = FlowUNet(**config["net"])
+        net = velocity_net(config["net"])
         net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})
         return cls(net, Flow(config.get("shift", 1.0)), hashlib.sha256(path.read_bytes()).hexdigest())

@@ -71,7 +71,7 @@ def load_generator() -> FaceGenerator:
                 f"{folder / name} is missing or not that of random-face 2021.7.21.1. {_INSTALL}"
             )
     try:
-        from openvino import Core  # ty: ignore[import-not-found]  (an extra that only this needs)
+        from openvino import Core  # an extra that only this needs
     except ImportError as error:
         raise MissingWeights(
             f"The faces are made with OpenVINO, which is not installed. {_INSTALL}"

@@ -23,7 +23,7 @@ TWO = RayOptions(workers=2)
 
 @pytest.fixture(autouse=True)
 def quiet_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="Ray is an extra: pip install 'paseo[ray]'")
+    pytest.importorskip("ray", reason="Ray is an extra: pip install 'ray>=2.40'")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
 

@@ -72,7 +72,8 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_operator_under_torchrun(photos: Path, tmp_path: Path, model: Path) -> None:
-    line = f"train operator --data {photos} --model {model} --task sr8 --size 32 --steps 6 --batch-size 4 --log-every 2 --device cpu --json -"
+    line = f"train operator --data {photos} --model {model} --task sr8 --size 32 --steps 6 --batch-size 4"
+    line += " --log-every 2 --device cpu --json -"
     launch = [
         sys.executable,
         "-m",

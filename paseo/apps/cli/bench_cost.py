@@ -59,6 +59,13 @@ def cost(
     from paseo.lab.cost.cost import TASKS, measure_cost
 
     report = measure_cost(
-        arch, tasks=tasks or TASKS, steps=steps, side=side, dtype=dtype, device=device, clock=clock, say=say
-    )  # ty: ignore[invalid-argument-type]
+        arch,  # ty: ignore[invalid-argument-type]  (checked there)
+        tasks=tasks or TASKS,
+        steps=steps,
+        side=side,
+        dtype=dtype,
+        device=device,
+        clock=clock,
+        say=say,
+    )
     emit(json, report.as_json(), report.text())

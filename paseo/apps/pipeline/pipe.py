@@ -47,8 +47,8 @@ class PaseoPipeline(DiffusionPipeline):
     """Restore images with a Stable Diffusion prior and a learned latent operator."""
 
     model_cpu_offload_seq = "text_encoder->text_encoder_2->text_encoder_3->unet->transformer->vae"
-    # small, and its Jacobian products do not pass through forward()  # noqa: RUF012
-    _exclude_from_cpu_offload = ["operator"]
+    # small, and its Jacobian products do not pass through forward()
+    _exclude_from_cpu_offload = ["operator"]  # noqa: RUF012
     _callback_tensor_inputs = ["latents", "clean_latents"]  # noqa: RUF012
     _optional_components = [  # noqa: RUF012
         *("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2", "tokenizer_3", "text_encoder_3"),

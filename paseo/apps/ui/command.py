@@ -33,7 +33,7 @@ def ui(
     anywhere, unless --share is given. Ends with Ctrl-C.
     """
     if importlib.util.find_spec("gradio") is None:  # imported later, once its surroundings are set
-        raise PaseoError("The page needs gradio. Install it with: pip install 'paseo[ui]'")
+        raise PaseoError("The page needs gradio. Install it with: pip install 'gradio>=6'")
     from paseo.apps.ui.server import serve
 
     serve(host=host, port=port, models=tuple(model or ("faces-128",)), share=share, browser=browser)

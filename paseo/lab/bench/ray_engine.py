@@ -43,7 +43,7 @@ def run_on_ray(
         ray: Any = import_module("ray")
     except ImportError:
         raise BadInput(
-            "--engine ray needs Ray, which is not installed. Run: pip install 'paseo[ray]'"
+            "--engine ray needs Ray, which is not installed. Run: pip install 'ray>=2.40'"
         ) from None
     o = options or RayOptions()
     started = not ray.is_initialized()

@@ -35,7 +35,7 @@ def recording_proxy() -> Iterator[tuple[str, list[str]]]:
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """`paseo ui`, tempted by its surroundings to share itself, to report, and to write elsewhere."""
-    pytest.importorskip("gradio", reason="the page needs gradio: pip install 'paseo[ui]'")
+    pytest.importorskip("gradio", reason="the page needs gradio: pip install 'gradio>=6'")
     temporary, home, cwd, models = (
         tmp_path_factory.mktemp(name) for name in ("temporary", "home", "cwd", "models")
     )
