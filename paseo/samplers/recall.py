@@ -12,8 +12,8 @@ mean of the unfrozen model inside that span is x̂₀′ + Σ cᵢ dᵢ with
 
     c = argmin ‖b − Σ cᵢ wᵢ‖² + (r²+λ)/L² (Σ cᵢ Dᵢ)·(Σ cᵢ dᵢ),        b = W (ỹ − H(x̂₀′))
 
-a K×K system per sample. It takes the place of lines 3 and 4, which have c = 1 for the newest pair and 0 for the
-others. Pairs move on to the next level with Cov⁻¹ = C⁻¹ + I/L²: D ← q D + (1−q) d, q = L_new²/L_old². No call
+a K×K system per sample. Lines 3 and 4 become x̂₀ = x̂₀′ + Σ cᵢ dᵢ and x̂₁ = x̂₁′ + κ/L Σ cᵢ (Dᵢ − dᵢ); the paper has
+κ = 1, c = 1 for the newest pair and 0 for the others. Pairs move on to the next level with Cov⁻¹ = C⁻¹ + I/L²: D ← q D + (1−q) d, q = L_new²/L_old². No call
 more, and the denoiser is still not differentiated. Derivation and figures: docs/recall.md.
 """
 
@@ -29,7 +29,7 @@ from paseo.base import LatentOperator
 from paseo.samplers.guard import Trace
 from paseo.schedule import Point
 
-PULL = 0.0  # share of the noise estimate's own answer to the recalled step
+PULL = 0.0  # κ, share of the noise estimate's own answer to the recalled step
 FLOOR = 1e-3  # of the largest eigenvalue of the small system: what is smaller is rounding or asymmetry
 
 

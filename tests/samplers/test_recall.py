@@ -100,7 +100,7 @@ def test_pairs_stay_exact_from_level_to_level() -> None:
 
 
 def test_lines_3_and_4_are_c_equal_to_one() -> None:
-    """With one pair and c = 1 the recalled state is the paper's: α x̂₀ + σ x̂₁′ differs from x by the frozen noise only."""
+    """c = 1 recalls the denoiser's own answer; one pair has a closed form."""
     pair = Pair(normal(2, D), normal(2, D, seed=1), normal(2, Q, seed=2))
     torch.testing.assert_close(combined(torch.ones(2, 1, dtype=F64), [pair.d]), pair.d)
     b = normal(2, Q, seed=3)
