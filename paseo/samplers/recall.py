@@ -13,8 +13,9 @@ mean of the unfrozen model inside that span is x̂₀′ + Σ cᵢ dᵢ with
     c = argmin ‖b − Σ cᵢ wᵢ‖² + (r²+λ)/L² (Σ cᵢ Dᵢ)·(Σ cᵢ dᵢ),        b = W (ỹ − H(x̂₀′))
 
 a K×K system per sample. Lines 3 and 4 become x̂₀ = x̂₀′ + Σ cᵢ dᵢ and x̂₁ = x̂₁′ + κ/L Σ cᵢ (Dᵢ − dᵢ); the paper has
-κ = 1, c = 1 for the newest pair and 0 for the others. Pairs move on to the next level with Cov⁻¹ = C⁻¹ + I/L²: D ← q D + (1−q) d, q = L_new²/L_old². No call
-more, and the denoiser is still not differentiated. Derivation and figures: docs/recall.md.
+κ = 1, c = 1 for the newest pair and 0 for the others. Pairs move on to the next level with Cov⁻¹ = C⁻¹ + I/L²:
+D ← q D + (1−q) d, q = L_new²/L_old². No call more, and the denoiser is still not differentiated. Derivation and
+figures: docs/recall.md.
 """
 
 from __future__ import annotations
