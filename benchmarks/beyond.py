@@ -30,7 +30,7 @@ from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.files import write_json
 from paseo.images import to_signed, to_unit
 from paseo.lab.bench.pictures import Picture, load_pictures, stack
-from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.bench.setup import Setup
 from paseo.linalg.cg import Map, Solve, dot
 from paseo.samplers import PASEO
 from paseo.samplers.correction import Custom, Parts
@@ -157,7 +157,7 @@ def discrepancy(
 
 
 def _base(o: argparse.Namespace) -> PASEO:
-    sampler = sampler_for("faces-128", o.task, "paseo")
+    sampler = Setup("faces-128", o.task).recipe.sampler
     return replace(
         sampler,
         **{name: type(getattr(sampler, name))(value) for name, value in (pair.split("=") for pair in o.set)},

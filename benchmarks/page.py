@@ -28,25 +28,33 @@ from paseo.lab.reproduce.main import findings, measured
 HERE = Path(__file__).parent
 HEAD = """# Benchmarks
 
-Everything here was measured on the embedded model `faces-128` with held-out synthetic faces, which no weight and no setting has seen.
-A run survives being killed, goes on where it stopped, and gives the same rows in one process, in several, or on Ray.
+Everything here was measured on the embedded model `faces-128` with held-out synthetic faces, which no \
+weight and no setting has seen.
+A run survives being killed, goes on where it stopped, and gives the same rows in one process, in several, \
+or on Ray.
 
 ```
 {commands}
 ```
 
-Every baseline uses the true degradation, SILO and PASEO the learned operator, and all of them one prior, one codec, one measurement per
-image and one counter of denoiser calls. Settings: seven trials per method and task by LPIPS on the same validation faces
-(`benchmarks/tune.py`; every trial is in [search.json](paseo/models/faces-128/search.json), how many faces stood behind it too). PASEO's
-structure (P, C, weights, grid) was looked for in more runs than any other method had: some stand there under `earlier`, the
+Every baseline uses the true degradation, SILO and PASEO the learned operator, and all of them one prior, \
+one codec, one measurement per
+image and one counter of denoiser calls. Settings: seven trials per method and task by LPIPS on the same \
+validation faces
+(`benchmarks/tune.py`; every trial is in [search.json](paseo/models/faces-128/search.json), how many faces \
+stood behind it too). PASEO's
+structure (P, C, weights, grid) was looked for in more runs than any other method had: some stand there \
+under `earlier`, the
 [model card](paseo/models/faces-128/README.md) counts the rest.
 """
 COMMANDS = (
     "paseo train faces --help                       # where FACES comes from: any folder or tar of the "
     "synthetic faces",
     "DATA='data={path: FACES, part: test, count: 100}'",
-    'paseo bench plan benchmarks/faces-128.yaml -o out/bench --set "$DATA"        # 79 denoiser calls, PASEO at most 53',
-    'paseo bench plan benchmarks/faces-128-equal.yaml -o out/bench-equal --set "$DATA"   # at most 53 for all',
+    'paseo bench plan benchmarks/faces-128.yaml -o out/bench --set "$DATA"        '
+    "# 79 denoiser calls, PASEO at most 53",
+    'paseo bench plan benchmarks/faces-128-equal.yaml -o out/bench-equal --set "$DATA"   '
+    "# at most 53 for all",
     "paseo bench run out/bench --shard 0/2 &        # as many processes as cores, or --engine ray",
     "paseo bench run out/bench --shard 1/2",
     "paseo bench report out/bench",

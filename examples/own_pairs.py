@@ -36,7 +36,8 @@ def make_pairs(folder: Path, copies: int = 4) -> tuple[Path, Path]:
 
 def main(out: Path, train_steps: int = 40, steps: int = 28) -> paseo.Restored:
     config = OperatorTraining(
-        out=out / "run", pairs=make_pairs(out / "pairs"), name="worn-lens", steps=train_steps, batch_size=4, warmup=5, ema=0.9,
+        out=out / "run", pairs=make_pairs(out / "pairs"), name="worn-lens", steps=train_steps,
+        batch_size=4, warmup=5, ema=0.9,
         validate_every=max(1, train_steps // 2), split="hash", quiet=True,
     )  # fmt: skip
     train_operator(config)

@@ -21,13 +21,17 @@ from paseo.images import read, save_png
 from paseo.linalg import linearize
 from paseo.models import ROOT
 from paseo.schedule import grid
+from paseo.setting import check_settings, setting
 from paseo.sheet import contact_sheet
 
 
 @dataclass(frozen=True)
 class GradientSteps:
-    steps: int = 40  # time points; NFE = steps − 1
-    step_size: float = 0.5  # κ
+    steps: int = setting(40, "", "time points; NFE = steps − 1", "[2, 10000]")
+    step_size: float = setting(0.5, "κ", "length of a gradient step", "[0, 1000]")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     @property
     def nfe(self) -> int:

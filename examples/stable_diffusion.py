@@ -1,6 +1,6 @@
 """Stable Diffusion as the prior, through the diffusers-style pipeline.
 
-    python examples/stable_diffusion.py --out out                                        a tiny network with random weights
+    python examples/stable_diffusion.py --out out            a tiny network with random weights
     python examples/stable_diffusion.py --model stabilityai/stable-diffusion-3.5-medium --operator OPERATOR
     --image small.png
 

@@ -13,9 +13,9 @@ The names below are loaded when they are first used (PEP 562), so that `import p
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from paseo.lazy import lazy
 from paseo.version import __version__
 
 if TYPE_CHECKING:
@@ -58,22 +58,23 @@ _HOME = {
     "NotFinite": "paseo.errors",
     "Unsupported": "paseo.errors",
 }
-_SUBMODULES = {
+_SUBMODULES = (
+    *("base", "errors", "noise", "schedule", "setting", "linalg", "degrade", "codecs", "priors", "operators"),
     *(
-        "base",
-        "errors",
-        "noise",
-        "schedule",
-        "linalg",
-        "degrade",
-        "codecs",
-        "priors",
-        "operators",
         "samplers",
         "metrics",
+        "images",
+        "record",
+        "sheet",
+        "models",
+        "settings",
+        "hub",
+        "train",
+        "lab",
+        "apps",
     ),
-    *("images", "record", "sheet", "models", "settings", "hub", "train", "lab", "apps"),
-}
+    *("problem", "recipe", "seeds", "units"),
+)
 _MOVED = {  # deprecated names of modules → where they are now (the rule: CONTRIBUTING.md)
     "presets": "paseo.settings.presets",
     "pipeline": "paseo.apps.pipeline",
@@ -82,22 +83,4 @@ _MOVED = {  # deprecated names of modules → where they are now (the rule: CONT
 }
 
 __all__ = [*_HOME, "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name in _SUBMODULES:
-        return import_module(f"paseo.{name}")
-    if name in _MOVED:
-        from warnings import warn
-
-        warn(f"paseo.{name} is now {_MOVED[name]}.", DeprecationWarning, stacklevel=2)
-        return import_module(_MOVED[name])
-    raise AttributeError(f"module 'paseo' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+__getattr__, __dir__ = lazy(__name__, _HOME, _SUBMODULES, _MOVED)

@@ -3,6 +3,8 @@
     x ─ degrade ─▶ y ─ codec.encode(lift(y)) ─▶ y_z ─ sampler(prior, problem, noise) ─▶ z ─ codec.decode ─▶ x̂
 
 Images next to a codec are float (B,3,H,W) in [-1,1]; at every public boundary they are in [0,1] or PIL.
+What only some of the nouns can do has a name of its own (`HasAdjoint`, `HidesPixels`, …), asked for where an
+object comes in: `isinstance(degradation, HidesPixels)`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from paseo.noise import Noise
@@ -62,9 +65,10 @@ class Codec(Protocol):
 
     @property
     def factor(self) -> int: ...  # image pixels per latent cell and side
-    def encode(
-        self, x: Tensor
-    ) -> Tensor: ...  # (B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean
+    def encode(self, x: Tensor) -> Tensor:
+        """(B,3,H,W) in [-1,1] → (B,c,H/f,W/f) in the prior's units, the mean."""
+        ...
+
     def decode(self, z: Tensor) -> Tensor: ...
 
 
@@ -78,7 +82,7 @@ class Degradation(Protocol):
     def linear(self) -> bool: ...
     def __call__(self, x: Tensor) -> Tensor: ...
     def lift(self, y: Tensor, size: tuple[int, int] | None = None) -> Tensor:
-        """Measurement → image size, so that it can be encoded; `size` (H, W) where y alone does not tell it."""
+        """Measurement → image size, so that it can be encoded; `size` (H, W) where y does not tell it."""
         ...
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
@@ -86,13 +90,78 @@ class Degradation(Protocol):
         ...
 
 
+# What some of them can do as well
+
+
+@runtime_checkable
+class HasAdjoint(Protocol):
+    """A linear map with its transpose."""
+
+    def adjoint(self, y: Tensor, /) -> Tensor: ...
+
+
+@runtime_checkable
+class HidesPixels(Protocol):
+    """A degradation that leaves some pixels unseen."""
+
+    def observed_at(self, height: int, width: int) -> Tensor:
+        """(1 or B, 1, H, W): 1 = seen."""
+        ...
+
+    def latent_cells(self, factor: int, size: tuple[int, int] | None = None) -> Tensor:
+        """(1 or B, 1, H/f, W/f): 1 where every pixel of the cell is seen."""
+        ...
+
+
+@runtime_checkable
+class HasParams(Protocol):
+    """What is needed to build it again, for records."""
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class BindsNoise(Protocol):
+    """An operator for many noise levels, such as `OperatorNet`."""
+
+    def bind(self, sigma_y: float) -> LatentOperator:
+        """H_ψ at one noise level, which is given for images in [0,1]."""
+        ...
+
+
+@runtime_checkable
+class SolvesExactly(Protocol):
+    """An operator whose correction has a closed form."""
+
+    def solve(self, b: Tensor, trust: float, eta2: float) -> Tensor:
+        """(trust·I + eta2·H Hᵀ)⁻¹ b."""
+        ...
+
+
+@runtime_checkable
+class NeedsMultiple(Protocol):
+    """A prior whose latents have sides that are multiples of a number of cells."""
+
+    @property
+    def multiple(self) -> int: ...
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """A codec that says where it works, also while its weights wait elsewhere."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """All that a sampler may know: no ground truth inside."""
+    """All that a sampler may know: no ground truth inside. `paseo.problem.pose` makes one."""
 
     y: Tensor  # the measurement, in [-1,1] units, at its own size
     y_z: Tensor  # (B, c, H/f, W/f): its encoding, in the prior's units
-    sigma_y: float  # std of its noise, in [0,1] units
+    sigma_y: float  # std of its noise on the same scale: twice the public number, which belongs to [0,1]
     operator: LatentOperator  # H_ψ
     degradation: Degradation | None = None  # A, for methods that work in pixels
     codec: Codec | None = None
@@ -131,6 +200,8 @@ def ignore(step: Step) -> None:
 class Sampler(Protocol):
     """A frozen dataclass of hyperparameters that can be called."""
 
+    @property
+    def nfe(self) -> int: ...  # denoiser calls of a run
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor: ...
     def unsupported(self, problem: Problem) -> str | None:
         """The reason why this sampler cannot run here, or None."""

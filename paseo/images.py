@@ -27,6 +27,8 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.files import atomic
+from paseo.units import to_signed as to_signed
+from paseo.units import to_unit as to_unit
 
 MAX_PIXELS = 64_000_000  # 8000 × 8000; more is refused before it is decoded
 MAX_BYTES = 1 << 30
@@ -66,7 +68,7 @@ class Picture:
 
 
 def read(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Picture:
-    """Any image file as RGB in [0,1]. What cannot be read is a BadInput that names the file and the reason."""
+    """Any image file as RGB in [0,1]. What cannot be read is a BadInput with the file and the reason."""
     path = Path(path)
     data = _bytes(path)
     image, profile, notes = _decode(data, path, max_pixels)
@@ -190,7 +192,7 @@ def to_tensor(image: Image.Image) -> Tensor:
 
 
 def to_pil(x: Tensor, alpha: Tensor | None = None) -> Image.Image:
-    """(3,H,W) or (1,H,W) in [0,1] → 8-bit PIL: clamped and rounded, nothing else. `alpha` is resized to fit."""
+    """(3,H,W) or (1,H,W) in [0,1] → 8-bit PIL: clamped and rounded, no more. `alpha` is resized to fit."""
     if x.ndim != 3 or x.shape[0] not in (1, 3):
         raise BadInput(
             f"An image is a tensor (3,H,W) or (1,H,W), got {tuple(x.shape)}. Save a batch image by image."
@@ -225,16 +227,6 @@ def fit_square(x: Tensor, side: int) -> Tensor:
         top, left = (size[0] - side) // 2, (size[1] - side) // 2
         x = x[:, top : top + side, left : left + side]
     return x
-
-
-def to_unit(x: Tensor) -> Tensor:
-    """[-1,1] → [0,1]."""
-    return (x + 1) / 2
-
-
-def to_signed(x: Tensor) -> Tensor:
-    """[0,1] → [-1,1], as codecs and degradations want it."""
-    return x * 2 - 1
 
 
 def save_png(

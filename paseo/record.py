@@ -87,7 +87,7 @@ def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any
 
 
 def short(record: dict[str, Any], seed: int | None) -> str:
-    """One line for the PNG itself. Nothing in it depends on the clock, so that equal runs give equal bytes."""
+    """One line for the PNG itself. It does not depend on the clock, so that equal runs give equal bytes."""
     return json.dumps(
         {k: v for k, v in ({**record, "seed": seed}).items() if k in SHORT},
         sort_keys=True,

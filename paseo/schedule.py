@@ -219,7 +219,7 @@ def with_eta(points: Sequence[Point], rule: EtaRule) -> list[Point]:
 
 
 def bridge_eta(t: Point, s: Point, rule: EtaRule) -> float:
-    """Std of the bridge from t to the cleaner s: the DDPM posterior's, or the two wider rules of the paper."""
+    """Std of the bridge from t to the cleaner s: the DDPM posterior's, or a wider rule of the paper."""
     if rule == "square":
         return s.sigma * max(1.0 - s.alpha, 0.0)
     if rule == "sqrt":

@@ -24,36 +24,47 @@ NOUNS = {
     "operators",
     "samplers",
     "metrics",
+    "units",
+    "seeds",
+    "lazy",
+    "setting",
 }
 FILES = {"files", "images", "sheet", "record", "version"}
-LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
+LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "noise": set(),
+    "lazy": set(),  # names that are imported when they are used
+    "setting": {"errors"},  # one declaration per setting
     "linalg": set(),
+    "units": set(),  # [0,1] outside, [-1,1] inside
+    "seeds": {"errors"},  # whatever is derived from a seed
     "metrics": {"errors"},
     "schedule": {"errors"},
     "base": {"noise", "schedule"},
     "files": {"errors"},  # whole or not at all
-    "images": {"errors", "files"},  # files ↔ tensors in [0,1]
+    "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files", "version"},  # the JSON beside every output
-    "degrade": {"base", "errors"},
+    "degrade": {"base", "errors", "seeds", "units"},
     "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "linalg", "noise", "version"},
+    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version"},
     "priors": {"base", "errors", "files", "schedule"},
-    "samplers": {"base", "linalg", "noise", "schedule", "errors"},  # never priors, codecs, degrade, metrics
-    "street": {"base", "noise", "errors", "images"},
-    "settings": {"samplers", "schedule", "degrade", "errors"},
+    "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
+    "problem": {"base", "units"},  # the only place that lifts, pads, encodes and finds observed cells
     "models": (NOUNS - {"metrics", "samplers"}),
     "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
+    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "hub"},
+    # the only one that chooses
+    "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
+    "street": {"base", "noise", "seeds", "units", "degrade", "errors", "images", "problem", "settings"},
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines
     "apps": LIBRARY | {"train", "lab", "testing"},
-    "__init__": LIBRARY | {"apps"},  # the public names, loaded when used
+    "__init__": LIBRARY | {"apps", "lazy"},  # the public names, loaded when used
     "__main__": {"apps"},
 }
 LAZY = {("models", "hub")}  # inside the function that needs it: a name may turn out to be a diffusers model

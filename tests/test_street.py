@@ -17,9 +17,10 @@ import paseo
 from paseo.base import Prior, Problem, Step, Watch, ignore
 from paseo.codecs.identity import IdentityCodec
 from paseo.errors import BadInput, Cancelled, Unsupported
+from paseo.problem import Padded, extend
 from paseo.samplers import PASEO
 from paseo.schedule import Flow, Schedule
-from paseo.street import Padded, extend, restore
+from paseo.street import restore
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no font and no request to anybody else."""
+"""Formulas as MathML, which browsers draw by themselves: no script, no font and no request to anybody."""
 
 from __future__ import annotations
 

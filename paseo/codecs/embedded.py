@@ -14,7 +14,7 @@ from paseo.errors import MissingWeights
 
 
 class EmbeddedCodec(nn.Module):
-    """`encode` and `decode` of `AutoencoderNet`, frozen; latents are zero-mean and unit-variance per channel."""
+    """`encode` and `decode` of `AutoencoderNet`, frozen; latents have mean 0 and variance 1 per channel."""
 
     factor = 8
 

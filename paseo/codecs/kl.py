@@ -120,7 +120,7 @@ class KLCodec(nn.Module):
         return check_finite(torch.cat(parts).to(z.dtype), z, "decoder", self.dtype)
 
     def tile(self, pixels: int) -> None:
-        """Encode and decode in overlapping tiles of this many pixels, blended: large images in little memory."""
+        """Encode and decode in overlapping, blended tiles of this many pixels: less memory."""
         if pixels < 8 * self.factor or pixels % self.factor:
             raise BadInput(
                 f"A tile of {pixels} pixels cannot be used: give a multiple of {self.factor}, at least "

@@ -28,7 +28,7 @@ SPACES = {
     "taesdxl": "sdxl",
     "taesd3": "sd3",
     "taef1": "flux",
-}  # whose latents each one speaks
+}  # whose latents each one reads and writes
 LESS_MEMORY = "Work on a smaller image, or free the accelerator."
 
 

@@ -4,7 +4,7 @@
 
 Only the rounding r differs from a real codec:
 
-    polynomial   r(u) = ⌊u⌉ + (u − ⌊u⌉)³, with the derivative 3(u − ⌊u⌉)² ∈ [0, ¾]: small, and 0 at the integers
+    polynomial   r(u) = ⌊u⌉ + (u − ⌊u⌉)³, with the derivative 3(u − ⌊u⌉)² ∈ [0, ¾]: 0 at the integers
     straight     r(u) = ⌊u⌉, differentiated as if it were u
 
 Shin & Song, "JPEG-resistant Adversarial Images", 2017; the same steps as kornia's

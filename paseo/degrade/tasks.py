@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
-from paseo.base import Degradation
+from paseo.base import Degradation, HasParams, HidesPixels
 from paseo.degrade.blur import GaussianBlur
 from paseo.degrade.common import Size
 from paseo.degrade.custom import Custom
@@ -49,12 +49,12 @@ class Task:
     @property
     def params(self) -> dict[str, Any]:
         """What is needed to build it again, for records."""
-        return getattr(self.degradation, "params", {})
+        return self.degradation.params if isinstance(self.degradation, HasParams) else {}
 
     @property
     def masks(self) -> bool:
         """Whether pixels are hidden, so that `degradation.latent_cells` exists."""
-        return hasattr(self.degradation, "latent_cells")
+        return isinstance(self.degradation, HidesPixels)
 
     def __call__(self, x: Tensor) -> Tensor:
         """A(x) without noise, images (B,3,H,W) in [-1,1]."""

@@ -22,7 +22,8 @@ def pick_device(device: str | torch.device = "auto") -> torch.device:
     """CUDA or ROCm, then Apple's MPS, then the CPU; a device that is asked for must be there."""
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     if str(device) == "auto":
-        return torch.device("cuda" if cuda else "mps" if mps else "cpu")
+        found = [name for name, there in (("cuda", cuda), ("mps", mps)) if there]
+        return torch.device(found[0] if found else "cpu")
     try:
         chosen = torch.device(device)
     except RuntimeError:

@@ -14,17 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput, MissingWeights
+from paseo.hub.names import KNOWN, hub_id
 
 INDEX = "model_index.json"
-ALIASES = {  # short names, and ids whose repository has moved
-    "sd15": "stable-diffusion-v1-5/stable-diffusion-v1-5",
-    "runwayml/stable-diffusion-v1-5": "stable-diffusion-v1-5/stable-diffusion-v1-5",
-    "rv51": "SG161222/Realistic_Vision_V5.1_noVAE",
-    "sdxl": "stabilityai/stable-diffusion-xl-base-1.0",
-    "sd3": "stabilityai/stable-diffusion-3-medium-diffusers",
-    "sd35": "stabilityai/stable-diffusion-3.5-medium",
-    "sd35-large": "stabilityai/stable-diffusion-3.5-large",
-}
 _NO_WEIGHTS = ("scheduler", "tokenizer", "tokenizer_2", "tokenizer_3", "feature_extractor")
 _UNUSED = ("safety_checker", "feature_extractor", "image_encoder")  # never loaded here
 _BYTES = {
@@ -53,39 +45,44 @@ def resolve(name: str | Path, *, revision: str | None = None, variant: str | Non
             f"{path} is a single file, a folder in the diffusers layout was expected. Convert it once with "
             'diffusers: StableDiffusionPipeline.from_single_file("FILE").save_pretrained("FOLDER").'
         )
-    hub_id = ALIASES.get(str(name), str(name))
-    if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
-        short = ", ".join(k for k in ALIASES if "/" not in k)
+    place = hub_id(str(name))
+    if place.count("/") != 1 or place.startswith(("/", ".", "~")):
         raise MissingWeights(
-            f"There is no folder {name}. Give a folder, a hub id such as {ALIASES['sd35']}, or one of "
-            f"{short}."
+            f"There is no folder {name}. Give a folder, a hub id such as {hub_id('sd35')}, or one of "
+            f"{', '.join(KNOWN)}."
         )
-    return _from_hub(hub_id, revision, variant)
+    return _from_hub(place, revision, variant)
 
 
-def _from_hub(hub_id: str, revision: str | None, variant: str | None) -> Path:
+def _from_hub(place: str, revision: str | None, variant: str | None) -> Path:
     from diffusers import DiffusionPipeline
 
     unused = dict.fromkeys(_UNUSED)
     try:
         return Path(
             DiffusionPipeline.download(
-                hub_id, revision=revision, variant=variant, use_safetensors=True, **unused
+                place, revision=revision, variant=variant, use_safetensors=True, **unused
             )
         )
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
-        raise MissingWeights(explain_hub(hub_id, error)) from error
+        raise MissingWeights(explain_hub(place, error)) from error
 
 
 def explain_hub(hub_id: str, error: BaseException) -> str:
     """Why a hub id gave no model, and what to do about it."""
     kinds, status = _chain(error)
     if "GatedRepoError" in kinds or status == 403:
-        return f"{hub_id} is gated: accept its licence at https://huggingface.co/{hub_id}, log in with `hf auth login`, and try again."
+        return (
+            f"{hub_id} is gated: accept its licence at https://huggingface.co/{hub_id}, log in with "
+            "`hf auth login`, and try again."
+        )
     if "RevisionNotFoundError" in kinds:
         return f"{hub_id} has no such revision. Leave it out, or look at https://huggingface.co/{hub_id}/tree/main."
     if "RepositoryNotFoundError" in kinds or status in (401, 404):
-        return f"The hub has no public model {hub_id}. Check the spelling; if it is private or gated, log in with `hf auth login`."
+        return (
+            f"The hub has no public model {hub_id}. Check the spelling; if it is private or gated, log in "
+            "with `hf auth login`."
+        )
     if kinds & {
         "LocalEntryNotFoundError",
         "OfflineModeIsEnabled",

@@ -32,6 +32,10 @@ class Parts(Protocol):
     @property
     def family(self) -> Family: ...
     @property
+    def classes(self) -> Mapping[str, Any]: ...  # by component
+    @property
+    def dtype(self) -> torch.dtype: ...  # of the network
+    @property
     def scheduler(self) -> Mapping[str, Any]: ...  # config
     @property
     def network_config(self) -> Mapping[str, Any]: ...
@@ -159,7 +163,7 @@ class FolderParts:
         self._hooks.append(hook)
         self._hooks[0].hook.prev_module_hook = (
             hook if len(self._hooks) > 1 else None
-        )  # a ring: each one sends the last one home
+        )  # a ring: each one moves the one before it back
         return module
 
     def _json(self, name: str, file: str) -> Mapping[str, Any]:
@@ -188,6 +192,8 @@ class PipelineParts:
             "_class_name": type(pipe.scheduler).__name__,
         }
         self.network_config: Mapping[str, Any] = self.network.config
+        self.classes = {k: v for k, v in classes_of(pipe.components).items() if v is not None}
+        self.dtype: torch.dtype = self.network.dtype
 
     def encode(self, prompt: Prompt, negative_prompt: Prompt, guided: bool) -> Conditioning:
         return encode_text(

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.base import Codec
+from paseo.base import Codec, OnDevice
 from paseo.errors import MissingWeights, PaseoError
 from paseo.hub.attention import Backend, attention
 from paseo.hub.autoencoder import open_codec, wrap_codec
@@ -31,9 +31,11 @@ from paseo.hub.device import pick_device, pick_dtype
 from paseo.hub.family import family_of
 from paseo.hub.folder import components, read_index, resolve
 from paseo.hub.guidance import check_guidance
+from paseo.hub.identity import component_hashes
 from paseo.hub.parts import FolderParts, Parts, PipelineParts
 from paseo.hub.text import Prompt
 from paseo.models import Model
+from paseo.operators.net import OperatorNet
 from paseo.operators.store import load_config, load_operator
 from paseo.schedule import VP, SD3Flow
 
@@ -99,6 +101,14 @@ class PretrainedModel(Model):
 
     make: Callable[..., PromptedPrior] = field(kw_only=True)
 
+    @cached_property
+    def identity(self) -> dict[str, str]:
+        """Every component, the name, the revision and the precision (`hub.identity` says what is read)."""
+        parts = self.config["parts"] if self.folder is not None else ()
+        found = component_hashes(self.folder, parts) if self.folder is not None else {}
+        known = {name: str(self.config[name]) for name in ("family", "revision", "dtype", "codec_dtype")}
+        return {**self.hashes, **found, **known, "name": Path(self.name).name}
+
     def prompted(
         self,
         prompt: Prompt = PROMPT,
@@ -116,7 +126,10 @@ class PretrainedModel(Model):
         """
         return sorted(self._operators)
 
-    def operator(self, task: str) -> Any:
+    def operator_folder(self, task: str) -> Path | None:
+        return self._operators.get(task)
+
+    def operator(self, task: str) -> OperatorNet:
         if task not in self._operators:
             raise MissingWeights(
                 f"The model {self.name} comes without an operator for {task!r}. Give one with --operator, "
@@ -126,7 +139,7 @@ class PretrainedModel(Model):
         return load_operator(
             self._operators[task],
             codec_hash=self.hashes["codec"],
-            device=getattr(self.codec, "device", "cpu"),
+            device=self.codec.device if isinstance(self.codec, OnDevice) else "cpu",
         )
 
     @cached_property
@@ -138,7 +151,7 @@ class PretrainedModel(Model):
 
 
 def family_name(source: str | Path) -> str | None:
-    """ "sd", "sdxl" or "sd3" of a folder or hub id, from its index alone; None where it is no model of these."""
+    """ "sd", "sdxl" or "sd3" of a folder or hub id, from its index alone; None where it is none of these."""
     try:
         parts = components(read_index(resolve(source)))
         return family_of({name: kind for name, (_, kind) in parts.items()}, str(source)).name
@@ -204,6 +217,9 @@ def load_diffusers_model(
         config={
             "family": parts.family.name,
             "revision": _commit(folder),
+            "parts": _component_names(parts),
+            "dtype": _plain(parts.dtype),
+            "codec_dtype": _plain(vae_dtype),
             "latent_space": getattr(own, "latent_space", ""),
         },
         hashes={"codec": str(getattr(own, "hash", ""))},
@@ -242,6 +258,15 @@ def _codec(
     if codec is None:
         return wrap_codec(parts.vae, tiling=tiling, around=around)
     return open_codec(codec).to(device) if isinstance(codec, str | Path) else codec
+
+
+def _component_names(parts: Parts) -> tuple[str, ...]:
+    """What is loaded for a prompt and an estimate; an operator has a hash of its own."""
+    return tuple(sorted({*parts.family.text, parts.family.network, "vae", "scheduler"} & set(parts.classes)))
+
+
+def _plain(dtype: str | torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _side(sample_size: Any) -> int:

@@ -17,7 +17,10 @@ from paseo.hub.conditioning import Conditioning
 from paseo.hub.family import SD, SD3, Family
 
 Prompt = str | Sequence[str]
-LESS_MEMORY = "Leave T5 out (t5=False), keep the text encoders on the CPU, or give embeddings that were computed before."
+LESS_MEMORY = (
+    "Leave T5 out (t5=False), keep the text encoders on the CPU, or give embeddings that were computed "
+    "before."
+)
 
 
 @torch.no_grad()

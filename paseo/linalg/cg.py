@@ -1,6 +1,6 @@
 """Conjugate gradients for a stack of independent systems, one per sample, started at zero.
 
-Inner products, step lengths and stopping are per sample: a sample alone equals the same sample in company.
+Inner products, step lengths and stopping are per sample: a sample alone equals the same sample in a batch.
 The budget is part of the method (early stopping regularises), so there is no hidden minimum or maximum of
 iterations, and what was left of the residual is reported instead of raised.
 """

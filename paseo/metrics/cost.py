@@ -121,7 +121,7 @@ def _reader(counter: Any) -> Callable[[], int | None]:
 
 
 def _reset_peak() -> bool:
-    """Set the kernel's high-water mark of this process to its present size; False where that cannot be done."""
+    """Set the kernel's high-water mark of this process to its present size; False where it cannot be."""
     try:
         _RESET.write_text("5")
     except OSError:

@@ -1,7 +1,7 @@
 """Kernel distance: how far two sets of images are apart, as a squared maximum mean discrepancy on VGG16
 features.
 
-    MMD² = mean_{i≠j} k(a_i, a_j) + mean_{i≠j} k(b_i, b_j) − 2 mean_{i,j} k(a_i, b_j),    k(a,b) = (a·b/d + 1)³
+    MMD² = mean_{i≠j} k(a_i, a_j) + mean_{i≠j} k(b_i, b_j) − 2 mean_{i,j} k(a_i, b_j),  k(a,b) = (a·b/d + 1)³
 
 The estimator (unbiased, cubic polynomial kernel) is the one of KID (Bińkowski et al., "Demystifying MMD
 GANs", ICLR 2018). The features are not Inception's, so the numbers are not KID and cannot be compared with

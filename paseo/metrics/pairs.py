@@ -11,10 +11,8 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 
-_FAR, _SHARE = (
-    0.5,
-    0.05,
-)  # more than 5 % of values beyond [-0.5, 1.5] are not noise or overshoot but another range
+# more than 5 % of values beyond [-0.5, 1.5] are not noise or overshoot but another range
+_FAR, _MANY = 0.5, 0.05
 
 
 def pair(x: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,7 +42,7 @@ def check_images(x: Any, what: str = "The image") -> None:
         raise BadInput(f"{what} must be a floating-point tensor (B,3,H,W) in [0,1], got {got}.")
     if not bool(torch.isfinite(x).all()):
         raise BadInput(f"{what} holds NaN or infinite values and cannot be scored.")
-    if float(((x < -_FAR) | (x > 1 + _FAR)).float().mean()) > _SHARE:
+    if float(((x < -_FAR) | (x > 1 + _FAR)).float().mean()) > _MANY:
         low, high = float(x.min()), float(x.max())
         raise BadInput(
             f"{what} must be in [0,1], got values from {low:.3g} to {high:.3g}. Images in [-1,1] become so "

@@ -3,13 +3,13 @@ learned operator")
 
 Against the chain R = E∘A∘D, at clean latents and, where given, at re-encoded reconstructions:
 
-    value error       RMS of H(z) − R(z); compare it with r, the noise the solver assumes, and with doing nothing, z − R(z)
+    value error       RMS of H(z) − R(z); compare it with r, which the solver assumes, and with z − R(z)
     direction         cosine between J v and R′(z) v for random v; 1 is best
     magnitude error   | ‖J v‖ / ‖R′(z) v‖ − 1 |
-    step spread       relative change of R′(z) v when the finite-difference step changes: large means do not trust the two above
+    step spread       relative change of R′(z) v for another finite-difference step; if large, distrust these
     adjoint error     |⟨u, J v⟩ − ⟨Jᵀu, v⟩| / (‖u‖ ‖J v‖): are the two products transposes of each other?
     norm              ‖J‖₂ by power iteration, the largest of the images
-    condition bound   1 + η² ‖J‖² / (r² + λ) with η = 250, the widest prior of a run; an upper bound for what CG meets
+    condition bound   1 + η² ‖J‖² / (r² + λ) with η = 250, the widest prior of a run: the most that CG meets
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from paseo.base import Codec, Degradation, LatentOperator
+from paseo.base import BindsNoise, Codec, Degradation, LatentOperator
 from paseo.errors import BadInput
 from paseo.linalg import linearize, power_norm
 from paseo.operators.reference import STEPS, Reference
@@ -82,7 +82,10 @@ class OperatorCheck:
         body = [
             "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
         ]
-        settings = f"σ_y={self.sigma_y:g} ([0,1] units), r={self.operator_noise:g}, λ={self.damping:g}, reference in {self.precision}"
+        settings = (
+            f"σ_y={self.sigma_y:g} ([0,1] units), r={self.operator_noise:g}, λ={self.damping:g}, "
+            f"reference in {self.precision}"
+        )
         notes = [] if all(row.reliable for row in self.rows) else [UNRELIABLE]
         return "\n".join([f"{self.name or 'operator'}: {settings}", *body, *notes])
 
@@ -105,7 +108,10 @@ COLUMNS: dict[str, Callable[[CheckRow], str]] = {
     "‖J‖₂": lambda row: f"{row.mean.norm:.2f}",
     "cond. bound": lambda row: f"{row.condition_bound:.0e}",
 }
-UNRELIABLE = "(!) The reference derivative depends on the finite-difference step: cosine and magnitude say little here."
+UNRELIABLE = (
+    "(!) The reference derivative depends on the finite-difference step: cosine and magnitude say little "
+    "here."
+)
 
 
 @torch.no_grad()
@@ -139,7 +145,7 @@ def check_operator(
     groups = {"clean": _latents(reference, images, latents)}
     if reconstructions is not None:
         groups["re-encoded"] = _latents(reference, reconstructions, None)
-    H: LatentOperator = operator.bind(sigma_y) if hasattr(operator, "bind") else operator
+    H: LatentOperator = operator.bind(sigma_y) if isinstance(operator, BindsNoise) else operator
     home = _home(operator, images if images is not None else latents)
     rng = torch.Generator().manual_seed(seed)
     total, done, rows = sum(len(z) for z in groups.values()), 0, []
@@ -268,7 +274,9 @@ def _rms(x: Tensor) -> float:
 
 def _ratio(a: float, b: float, empty: float = 0.0) -> float:
     """a/b; 0/0 is `empty`, and anything else over 0 infinite."""
-    return a / b if b > 0 else (empty if a == 0 else math.inf)
+    if b > 0:
+        return a / b
+    return empty if a == 0 else math.inf
 
 
 def _plain(value: Any) -> Any:

@@ -88,7 +88,7 @@ class LatentMask(Linear):
 
 @dataclass(frozen=True, eq=False)
 class LatentBlur(Linear):
-    """Circular convolution of every channel, given by its transfer function g(f) = FFT of the kernel, (h, w)."""
+    """Circular convolution of every channel, given by its transfer function g(f), the kernel's FFT."""
 
     transfer: Tensor  # complex or real
 
@@ -158,7 +158,7 @@ class LatentMatrix(Linear):
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """E∘A∘D: decode, degrade, lift to image size, encode. Differentiable by autograd wherever its parts are."""
+    """E∘A∘D: decode, degrade, lift to image size, encode. Differentiable wherever its parts are."""
 
     codec: Codec
     degradation: Degradation

@@ -3,7 +3,7 @@ component.
 
     folder/config.json                            OperatorConfig: latent space, degradation, noise, training
     folder/diffusion_pytorch_model.safetensors    the weights, float32 or float16 (read as float32)
-    folder/SHA256SUMS                             of the weights, in the format of `sha256sum`; checked where present
+    folder/SHA256SUMS                             of the weights, as `sha256sum` writes; checked if present
 
 `model.safetensors` is read as well. Nothing is ever unpickled. An operator belongs to one latent space: it
 maps encodings to encodings of one autoencoder, whose hash it remembers (`check_latent_space`).
@@ -33,7 +33,7 @@ CLASS_NAMES = ("OperatorModel", "OperatorNet")  # what `_class_name` may be
 
 
 def save_operator(net: OperatorNet, folder: str | Path, *, half: bool = False) -> str:
-    """Write the folder and return the SHA-256 of the weights; `half` stores float16, 2.4 instead of 4.8 MB."""
+    """Write the folder and return the SHA-256 of the weights; `half` stores float16, half the size."""
     from safetensors.torch import save
 
     dtype = torch.float16 if half else torch.float32
@@ -68,7 +68,7 @@ def load_operator(
     `codec_hash` is the hash of the autoencoder it will be used with; another than the operator's own is
     refused unless `force`.
     """
-    folder = _folder(source)
+    folder = operator_folder(source)
     config = load_config(folder)
     check_latent_space(config, codec_hash, force)
     net = OperatorNet(config)
@@ -78,16 +78,17 @@ def load_operator(
 
 def operator_config(source: str | Path) -> OperatorConfig:
     """What an operator says of itself, without its weights."""
-    return load_config(_folder(source))
+    return load_config(operator_folder(source))
 
 
-def _folder(source: str | Path) -> Path:
+def operator_folder(source: str | Path) -> Path:
+    """Where an operator lies: as given, or as downloaded."""
     folder = Path(source) if Path(source).exists() else _download(str(source))
     return folder.parent if folder.is_file() else folder
 
 
 def check_latent_space(config: OperatorConfig, codec_hash: str, force: bool = False) -> None:
-    """Refuse an operator of another autoencoder; an unknown hash on either side cannot be checked and passes."""
+    """Refuse an operator of another autoencoder; a hash that is not known cannot be checked and passes."""
     ours, theirs = config.vae_hash.lower(), codec_hash.lower()
     if not ours or not theirs or ours == theirs:
         return

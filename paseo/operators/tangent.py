@@ -3,8 +3,8 @@
 Linearising at z runs the network once and keeps what its derivative needs. For a GroupNorm with input a,
 output n and scale γ, let P remove from each group its mean and its component along the normalised a. Then
 
-    d Conv   the convolution without bias; its transpose is the convolution with flipped and transposed weights
-    d GN     γ · P/std, and P is symmetric: aten's GroupNorm backward with unit scale is P/std and serves both products
+    d Conv   the convolution without bias; its transpose has flipped and transposed weights
+    d GN     γ · P/std, and P is symmetric: aten's GroupNorm backward with unit scale serves both products
     d SiLU   SiLU′(n), an entrywise factor
 
 so a product is the network's own convolutions, one projection per GroupNorm and one kept factor per SiLU:
@@ -98,7 +98,7 @@ class PackedBlock:
 
 
 class PackedNet:
-    """The network's weights as the tangent uses them; the factor 1 − g of the body is folded into its head."""
+    """The network's weights as the tangent uses them; the factor 1 − g of the body is part of its head."""
 
     def __init__(self, net: OperatorNet, s: float) -> None:
         e = noise_embedding(s, net.stem.weight)

@@ -10,11 +10,8 @@ import math
 from typing import Literal
 
 Anchor = Literal["arc", "fresh", "denoiser", "linear", "noisy"]
-NEAR: tuple[Anchor, ...] = (
-    "arc",
-    "denoiser",
-    "linear",
-)  # at most √2 η_z,min from z; the others lie η_z away, at latents of no image
+# at most √2 η_z,min from z; the others lie η_z away, at latents of no image
+NEAR: tuple[Anchor, ...] = ("arc", "denoiser", "linear")
 
 
 def coefficients(anchor: Anchor, beta: float) -> tuple[float, float]:

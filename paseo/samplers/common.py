@@ -1,4 +1,4 @@
-"""What every method beside PASEO shares: field checks, the start, gradients, one report per step.
+"""What every method beside PASEO shares: the start, gradients, the end of a step.
 
 Norms, clamps and stopping are per sample, so that one sample alone equals the same sample in a batch, and all
 methods start from the same noise: for one seed they differ in the method only.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import fields
-from typing import Any, Literal, get_origin, get_type_hints
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,27 +16,8 @@ from torch import Tensor
 from paseo.base import Problem, Step, Watch
 from paseo.errors import BadInput, NotFinite, Unsupported
 from paseo.noise import Noise
-from paseo.samplers.guard import check_problem, check_settings, show
+from paseo.samplers.guard import check_problem, show
 from paseo.schedule import Point
-
-
-def check_fields(sampler: Any, *conditions: tuple[str, bool, str], least_steps: int = 3) -> None:
-    """Words among those of their Literal, enough steps, and the method's own conditions (field, holds, what
-    it should be).
-    """
-    hints = get_type_hints(type(sampler))
-    choices = {f.name: hints[f.name] for f in fields(sampler) if get_origin(hints[f.name]) is Literal}
-    steps = ("steps", sampler.steps >= least_steps, f"this method needs at least {least_steps}")
-    check_settings(sampler, choices, [steps, *conditions])
-
-
-def not_negative(sampler: Any, *names: str) -> list[tuple[str, bool, str]]:
-    """The commonest condition."""
-    return [(name, getattr(sampler, name) >= 0, "it is not negative") for name in names]
-
-
-def share(sampler: Any, *names: str) -> list[tuple[str, bool, str]]:
-    return [(name, 0 <= getattr(sampler, name) <= 1, "it lies between 0 and 1") for name in names]
 
 
 def begin(sampler: Any, problem: Problem, noise: Noise) -> None:
@@ -59,8 +39,9 @@ def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:
 
 
 def report(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> Tensor:
-    """End of a step: a finite state, or an error that names the step and a setting to try; then the hook,
-    once. Returns the state to go on from.
+    """A finite state, or an error that names the step and a setting to try; then the hook, once.
+
+    Returns the state to go on from.
     """
     if not (torch.isfinite(x).all() and torch.isfinite(z).all()):
         raise NotFinite(

@@ -11,10 +11,16 @@ Departures:
 - port: its third call per level is made at σ = 0, where it returns its input. Here the same three calls are
 spent on two
   probability-flow steps and the clean estimate after them, at t, 2t/3 and t/3;
-- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level),
-`anneal="edm"`
-  walks ς = 10 … 0.1 by the power-7 rule, `likelihood="square"` drops the ½ and `clip=1` bounds the gradient
-  entrywise before it is divided by τ²; `dynamics="hmc"` is its default for latents;
+- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level);
+  `likelihood="square"` drops the ½ and `clip=1` bounds the gradient entrywise before it is divided by τ²;
+  `dynamics="hmc"` is its default for latents;
+- annealing: `anneal="edm"` walks ς = 10 … 0.1 by the power-7 rule and then goes to 0; the official grid
+  puts 0 in the place of 0.1, so its lowest noisy level is the one before. With "native" the first level of
+  a flow (t = 1, no signal) is skipped, as in the port;
+- ratio: h falls linearly, h_k = h (1 + k/(N + 1) (ratio − 1)) over N levels, as in both sources, so the
+  last level stays a little above ratio · h. The ratio 0.43 for every task is the port's; the official code
+  has it for box inpainting and 1 for ×4 and blur;
+- last level: the result is z itself after the last exploration, with no renoising and no further estimate;
 - where the official code returns zeros after a NaN, an error names the step.
 """
 
@@ -30,38 +36,32 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, not_negative, report
+from paseo.samplers.common import begin, first_state, report
 from paseo.samplers.misfit import half_square, needs_pixels, pixel_gradient, square
 from paseo.samplers.state import bridge, predict
 from paseo.schedule import VE, OnLevels, Point, Schedule
+from paseo.setting import check_settings, setting
 
 FLOOR = 0.001  # lowest level of the official inner ODE
 
 
 @dataclass(frozen=True)
 class DAPS:
-    steps: int = 28  # time points n; n − 2 levels
-    ode_steps: int = 2  # M, probability-flow steps per level
-    mcmc_steps: int = 20  # J
-    step_size: float = 3e-5  # h at the first level
-    step_ratio: float = 0.43  # h at the last level over h at the first
-    tau: float = 0.01  # τ, std given to the likelihood ([-1,1] units), whatever σ_y is
-    dynamics: Literal["langevin", "hmc"] = "langevin"
-    momentum: float = 0.9  # μ of hmc
-    likelihood: Literal["half", "square"] = "half"
-    clip: float | None = None  # entrywise bound on the likelihood's gradient before 1/τ²
-    ode: Literal["native", "edm"] = "native"
-    anneal: Literal["native", "edm"] = "native"
+    steps: int = setting(28, "n", "time points; n − 2 levels", "[3, 10000]")
+    ode_steps: int = setting(2, "M", "probability-flow steps per level", "[1, 1000]")
+    mcmc_steps: int = setting(20, "J", "steps of the dynamics per level", "[0, 10000]")
+    step_size: float = setting(3e-5, "h", "step of the dynamics", "[0, 1]", tune="1e-7:1e-2:log")
+    step_ratio: float = setting(0.43, "", "last h over the first", "[0, 1000]", tune="0.1,0.43,1.0")
+    tau: float = setting(0.01, "τ", "likelihood's std in [-1,1] units", "(0, 100]", tune="0.005:0.2:log")
+    dynamics: Literal["langevin", "hmc"] = setting("langevin", "", "how a level's posterior is explored")
+    momentum: float = setting(0.9, "μ", "momentum of hmc", "[0, 1)")
+    likelihood: Literal["half", "square"] = setting("half", "", "½‖r‖² or ‖r‖²")
+    clip: float | None = setting(None, "", "entrywise bound on the gradient before 1/τ²", "(0, 1e6]")
+    ode: Literal["native", "edm"] = setting("native", "", "inner steps: the prior's, or the official")
+    anneal: Literal["native", "edm"] = setting("native", "", "levels: the prior's, or the official")
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            *not_negative(self, "mcmc_steps", "step_size", "step_ratio"),
-            ("ode_steps", self.ode_steps >= 1, "the inner ODE takes at least one step"),
-            ("tau", self.tau > 0, "it is a standard deviation"),
-            ("momentum", 0 <= self.momentum < 1, "it lies in [0, 1)"),
-            ("clip", self.clip is None or self.clip > 0, "it bounds entries from above, or None"),
-        )
+        check_settings(self)
 
     @property
     def nfe(self) -> int:

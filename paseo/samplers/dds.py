@@ -23,26 +23,22 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, report, share
+from paseo.samplers.common import begin, first_state, report
 from paseo.samplers.linear import linear_model, needs_linear
 from paseo.samplers.state import predict, walk
+from paseo.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class DDS:
-    steps: int = 80  # time points n; NFE = n − 1
-    gamma: float = 1.0  # γ, trust in the measurement over trust in the prior
-    cg_budget: int = 5  # M
-    eta: float = 0.85  # share of fresh noise in the next state
-    cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
+    steps: int = setting(80, "n", "time points; NFE = n − 1", "[3, 10000]")
+    gamma: float = setting(1.0, "γ", "trust in y over trust in the prior", "[0, 1e9]", tune="0.1:1e3:log")
+    cg_budget: int = setting(5, "M", "CG iterations per step", "[1, 10000]", tune="1:8:log")
+    eta: float = setting(0.85, "η", "part of the next noise that is fresh", "[0, 1]", tune="0.0,0.85,1.0")
+    cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            *share(self, "eta"),
-            ("gamma", 0 <= self.gamma < math.inf, "it is finite and not negative; the limit is DDNM"),
-            ("cg_budget", self.cg_budget >= 1, "M counts CG iterations and starts at 1"),
-        )
+        check_settings(self)
 
     @property
     def nfe(self) -> int:

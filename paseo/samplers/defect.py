@@ -15,12 +15,12 @@ from paseo.base import Problem
 from paseo.samplers.misfit import codec_of
 
 SHARE = 0.7  # of d(z): the error at the truth is like the error at the estimate, but not the same
-BEFORE = 5  # the first fifth of a run has no estimate worth a look
+BEFORE = 5  # the first fifth of a run has no useful estimate yet
 
 
 def looks(k: int, steps: int, every: int) -> bool:
-    """Whether step k (from 0) ends with a look at the operator's error; after the last step, steps − 3,
-    nothing would use it.
+    """Whether step k (from 0) ends with a measurement of the operator's error; after the last step,
+    steps − 3, nothing would use it.
     """
     first = steps // BEFORE
     return every > 0 and first <= k < steps - 3 and (k - first) % every == 0

@@ -10,8 +10,7 @@ Source: yuanzhi-zhu/DiffPIR, pixels; here on latents (`paseo.samplers.linear`).
 
 Departures:
 - operators without a closed form are solved by conjugate gradients to `cg_tolerance`; the released FFT
-assumes circular blur, and
-  its back-projection for bicubic ×s is a gradient iteration with a tuned step;
+  assumes circular blur, and its back-projection for bicubic ×s is a gradient iteration with a tuned step;
 - the run starts from noise on the prior's grid (released: noised up-sampled y, quadratic grid);
 - ρ is at least 1e-6, since flow grids start at ς = ∞;
 - like the released code, the last step has no data term unless `last_data_step` is set.
@@ -28,10 +27,11 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, report, share
+from paseo.samplers.common import begin, first_state, report
 from paseo.samplers.linear import LinearModel, linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.schedule import Point
+from paseo.setting import check_settings, setting
 
 RHO_FLOOR = 1e-6
 NOISE_FLOOR = 0.001
@@ -39,21 +39,19 @@ NOISE_FLOOR = 0.001
 
 @dataclass(frozen=True)
 class DiffPIR:
-    steps: int = 80  # time points n; NFE = n − 1
-    lam: float = 7.0  # λ, weight of the prior
-    zeta: float = 0.25  # ζ, share of fresh noise (released: blur 0.1, ×s 0.25, inpainting 1)
-    measurement_noise: float | None = None  # σ_n in the units of y; None reads 2σ_y from the problem
-    last_data_step: bool = False
-    cg_budget: int = 50  # for operators without a closed form
-    cg_tolerance: float = 1e-5
+    steps: int = setting(80, "n", "time points; NFE = n − 1", "[3, 10000]")
+    lam: float = setting(7.0, "λ", "weight of the prior", "(0, 1e9]", tune="0.1:1000.0:log")
+    # released: blur 0.1, ×s 0.25, inpainting 1
+    zeta: float = setting(0.25, "ζ", "part of the noise that is fresh", "[0, 1]", tune="0.1,0.25,0.5,1.0")
+    measurement_noise: float | None = setting(
+        None, "σ_n", "in the units of y; None reads 2σ_y from the problem", "[0, 1000]"
+    )
+    last_data_step: bool = setting(False, "", "fit after the last call, too", tune="false,true")
+    cg_budget: int = setting(50, "", "CG iterations, for operators without a closed form", "[1, 10000]")
+    cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            *share(self, "zeta"),
-            ("lam", self.lam > 0, "it is positive; a weight of zero is DDNM"),
-            ("cg_budget", self.cg_budget >= 1, "it counts CG iterations and starts at 1"),
-        )
+        check_settings(self)
 
     @property
     def nfe(self) -> int:
@@ -63,7 +61,7 @@ class DiffPIR:
         return needs_linear(problem)
 
     def rho(self, t: Point, problem: Problem) -> float:
-        std = 2.0 * problem.sigma_y if self.measurement_noise is None else self.measurement_noise
+        std = problem.sigma_y if self.measurement_noise is None else self.measurement_noise
         return max(self.lam * max(std, NOISE_FLOOR) ** 2 / t.level**2, RHO_FLOOR)
 
     def fit(self, model: LinearModel, z: Tensor, rho: float) -> Tensor:

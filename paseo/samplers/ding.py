@@ -11,11 +11,9 @@ Source: YazidJanati/ding. `delayed=True` is its one-call variant (ε̂ from the 
 
 Departures:
 - the observation is M ∘ E(y), the masked encoding of the measurement. The released code masks E(x), the
-encoding of the
-  clean image, whose cells near the hole carry what is hidden; that is not offered;
+  encoding of the clean image, whose cells near the hole carry what is hidden; that is not offered;
 - `erode=True` drops the one-cell rim of the seen region, whose encodings are contaminated by the hole (the
-fairer
-  construction that the PASEO paper names);
+  fairer construction that the PASEO paper names);
 - coefficients are Python floats throughout.
 """
 
@@ -30,22 +28,23 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, not_negative, report
+from paseo.samplers.common import begin, first_state, report
 from paseo.samplers.state import bridge, predict
 from paseo.samplers.weight import erode
 from paseo.schedule import EtaRule, grid
+from paseo.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class DING:
-    steps: int = 41  # time points n; NFE = 2n − 3 (n − 1 if delayed)
-    observation_noise: float = 0.01  # σ, std of the latent observation
-    eta: EtaRule = "square"
-    delayed: bool = False
-    erode: bool = False
+    steps: int = setting(41, "n", "time points; NFE = 2n − 3 (n − 1 if delayed)", "[3, 10000]")
+    observation_noise: float = setting(0.01, "σ", "std of the observation", "[0, 1000]", tune="0.001:1.0:log")
+    eta: EtaRule = setting("square", "η_k", "the width of the bridge", tune="ddpm,square,sqrt")
+    delayed: bool = setting(False, "", "reuse the last noise estimate: one call per step")
+    erode: bool = setting(False, "", "drop the one-cell rim of what is observed", tune="false,true")
 
     def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "observation_noise"))
+        check_settings(self)
 
     @property
     def nfe(self) -> int:
@@ -53,7 +52,7 @@ class DING:
 
     def unsupported(self, problem: Problem) -> str | None:
         if problem.observed is None:
-            return "it needs a mask of observed latent cells, and only inpainting has one. Try PASEO, which takes any operator."
+            return "it needs a mask of observed latent cells, and only inpainting has one. Try PASEO."
         return None
 
     @torch.no_grad()

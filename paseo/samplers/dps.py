@@ -19,34 +19,26 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import (
-    begin,
-    check_fields,
-    first_state,
-    gradients,
-    leaf,
-    norms,
-    not_negative,
-    report,
-    share,
-)
+from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
 from paseo.samplers.misfit import codec_of, degrade, needs_pixels, square
 from paseo.samplers.state import bridge, predict, through, walk
+from paseo.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class LatentDPS:
     """Base of the family; as it stands, its error is LDPS's."""
 
-    steps: int = 80  # time points n; NFE = n − 1
-    guidance: float = 10.0  # ω, weight of the measurement term
-    eta: float = 1.0  # width of the bridge: 1 ancestral (the SD3.5 port), 0 DDIM (the released code)
-    loss: Literal["norm", "square"] = "norm"
-    redraw_noise: bool = False  # the released code adds fresh measurement noise to A(x̂) before the norm
-    checkpoint: bool = False  # denoiser, decoder and encoder graphs never coexist; twice the denoiser calls
+    steps: int = setting(80, "n", "time points; NFE = n − 1", "[3, 10000]")
+    guidance: float = setting(10.0, "ω", "weight of the measurement term", "[0, 1e6]", tune="0.1:100.0:log")
+    # the SD3.5 port has 1, the released code 0
+    eta: float = setting(1.0, "η", "width of the bridge: 1 ancestral, 0 DDIM", "[0, 1]", tune="0.0,1.0")
+    loss: Literal["norm", "square"] = setting("norm", "", "‖r‖ or ‖r‖² of a residual")
+    redraw_noise: bool = setting(False, "", "add fresh measurement noise to A(x̂), as the released code does")
+    checkpoint: bool = setting(False, "", "never keep two networks' graphs at once; twice the denoiser calls")
 
     def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "guidance"), *share(self, "eta"))
+        check_settings(self)
 
     @property
     def nfe(self) -> int:
@@ -62,7 +54,7 @@ class LatentDPS:
         """ω ‖y − A(x̂)‖ per sample."""
         predicted = degrade(problem, image)
         if self.redraw_noise:
-            predicted = predicted + 2.0 * problem.sigma_y * noise.like(predicted)  # σ_y is in [0,1] units
+            predicted = predicted + problem.sigma_y * noise.like(predicted)
         return self.guidance * self.length(problem.y - predicted)
 
     def error(self, problem: Problem, x0: Tensor, image: Tensor, noise: Noise) -> Tensor:

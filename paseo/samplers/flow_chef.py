@@ -2,7 +2,7 @@
 In the flow view:
 
     z_d : N gradient steps z_d ← z_d − κ ∇L(z_d) from x̂₀,   L = ‖B (y − A(D(z_d)))‖
-    x'  = z_d + τ' (x̂₁ − x̂₀)                                 the velocity x̂₁ − x̂₀ is from before the correction
+    x'  = z_d + τ' (x̂₁ − x̂₀)            the velocity x̂₁ − x̂₀ is from before the correction
 
 With κ = 0 this is Euler's method. The denoiser is not differentiated; nothing is random after the start.
 Source: FlowChef/FlowChef and its SD3.5 port released with DING, which PASEO's paper used.
@@ -10,13 +10,12 @@ Source: FlowChef/FlowChef and its SD3.5 port released with DING, which PASEO's p
 Departures:
 - norms per sample; VP priors by the flow view;
 - a degradation without adjoint (JPEG) is compared as it is, B = I;
-- the official releases differ among themselves. Theirs for InstaFlow is `optimiser="adam"`, `inner_steps=1`,
-  `loss="square"` (a fresh Adam per step moves by lr times the gradient's sign), step_size 0.02 or 0.5; the
-  rule of their paper, L = ‖y − A x̂₀‖², is `loss="square"`, `lift="none"`. Their variant for ε-prediction
-  that calls the network a second time per step is not offered;
+- the official releases differ among themselves. Theirs for InstaFlow is `optimiser="adam"`,
+  `inner_steps=1`, `loss="square"` (a fresh Adam per step moves by lr times the gradient's sign), step_size
+  0.02 or 0.5; the rule of their paper, L = ‖y − A x̂₀‖², is `loss="square"`, `lift="none"`. Their variant
+  for ε-prediction that calls the network a second time per step is not offered;
 - the default κ = 7.2 is PASEO's for ×4 and blur (1.8 for ×8, 57.6 for JPEG). The paper calls 0.45 the
-published default;
-  the released port holds 0.9.
+  published default; the released port holds 0.9.
 """
 
 from __future__ import annotations
@@ -30,23 +29,24 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, not_negative, report
+from paseo.samplers.common import begin, first_state, report
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import Lift, explain, lifted_norm, needs_pixels, square
 from paseo.samplers.state import flow_time, predict, walk
+from paseo.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class FlowChef:
-    steps: int = 80  # time points n; NFE = n − 1
-    step_size: float = 7.2  # κ
-    inner_steps: int = 10  # N
-    optimiser: Literal["sgd", "adam"] = "sgd"
-    loss: Literal["norm", "square"] = "norm"
-    lift: Lift = "adjoint"  # B, for the norm
+    steps: int = setting(80, "n", "time points; NFE = n − 1", "[3, 10000]")
+    step_size: float = setting(7.2, "κ", "step of the descent", "[0, 1e6]", tune="0.1:100.0:log")
+    inner_steps: int = setting(10, "N", "gradient steps per time step", "[0, 10000]", tune="1,3,10")
+    optimiser: Literal["sgd", "adam"] = setting("sgd", "", "what takes the gradient steps")
+    loss: Literal["norm", "square"] = setting("norm", "", "‖B r‖ or ‖r‖² of the residual r")
+    lift: Lift = setting("adjoint", "B", "how the residual is brought to image size, for the norm")
 
     def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "step_size", "inner_steps"))
+        check_settings(self)
 
     @property
     def nfe(self) -> int:

@@ -1,9 +1,9 @@
 """FlowDPS: flow-driven posterior sampling (Kim et al., 2025). In the flow view, τ = σ/(α+σ):
 
-    z_d : 3 gradient steps z_d ← z_d − κ ∇‖B (y − A(D(z_d)))‖ from x̂₀               B = Aᵀ (port), A⁺ (official for ×s)
-    z_b = (1 − τ) x̂₀ + τ z_d                                                            the data count more at high noise
+    z_d : 3 gradient steps z_d ← z_d − κ ∇‖B (y − A(D(z_d)))‖ from x̂₀     B = Aᵀ (port), A⁺ (official for ×s)
+    z_b = (1 − τ) x̂₀ + τ z_d                                                the data count more at high noise
     n   = √τ' x̂₁ + √(1 − τ') ξ
-    x'  = (1 − τ') z_b + τ' n                                                           at the next time τ'
+    x'  = (1 − τ') z_b + τ' n                                               at the next time τ'
 
 The denoiser is not differentiated. Source: FlowDPS-Inverse/FlowDPS and its SD3.5 port released with DING.
 
@@ -12,8 +12,7 @@ Departures:
 - a degradation without adjoint (JPEG) is compared as it is, B = I;
 - `lift="pinv"` is A⁺ by conjugate gradients instead of a singular value decomposition;
 - the default κ = 10 is PASEO's for ×4, ×8 and blur (60 for JPEG). The paper calls 5 the published default;
-the released
-  files hold 15 (10 for inpainting).
+  the released files hold 15 (10 for inpainting).
 """
 
 from __future__ import annotations
@@ -27,21 +26,22 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, first_state, not_negative, report
+from paseo.samplers.common import begin, first_state, report
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import Lift, explain, lifted_norm, needs_pixels
 from paseo.samplers.state import flow_time, predict, walk
+from paseo.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class FlowDPS:
-    steps: int = 80  # time points n; NFE = n − 1
-    step_size: float = 10.0  # κ
-    inner_steps: int = 3
-    lift: Lift = "adjoint"  # B
+    steps: int = setting(80, "n", "time points; NFE = n − 1", "[3, 10000]")
+    step_size: float = setting(10.0, "κ", "step of the descent", "[0, 1e6]", tune="0.1:100.0:log")
+    inner_steps: int = setting(3, "", "gradient steps per time step", "[0, 10000]", tune="1,3,10")
+    lift: Lift = setting("adjoint", "B", "how the residual is brought to image size")
 
     def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "step_size", "inner_steps"))
+        check_settings(self)
 
     @property
     def nfe(self) -> int:

@@ -17,18 +17,15 @@ from torch import Tensor
 
 from paseo.base import Problem
 from paseo.noise import Noise
-from paseo.samplers.common import check_fields, not_negative, share
 from paseo.samplers.dps import LatentDPS
 from paseo.samplers.misfit import codec_of
 from paseo.samplers.state import through
+from paseo.setting import setting
 
 
 @dataclass(frozen=True)
 class GMLDPS(LatentDPS):
-    goodness: float = 1.0  # γ
-
-    def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "guidance", "goodness"), *share(self, "eta"))
+    goodness: float = setting(1.0, "γ", "weight of the goodness term", "[0, 1e6]", tune="0.01:10.0:log")
 
     def error(self, problem: Problem, x0: Tensor, image: Tensor, noise: Noise) -> Tensor:
         error = self.consistency(problem, image, noise)

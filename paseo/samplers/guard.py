@@ -5,8 +5,7 @@ Every message names the value, what was expected and the way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,23 +17,6 @@ from paseo.noise import Noise
 from paseo.schedule import EtaRule, Point
 
 Trace = dict[str, list[Any]]
-
-
-def check_settings(
-    sampler: Any, choices: Mapping[str, Any], conditions: Iterable[tuple[str, bool, str]]
-) -> None:
-    """`choices`: field → Literal of its words; `conditions`: (field, holds, what it should be)."""
-    for name, allowed in choices.items():
-        if getattr(sampler, name) not in get_args(allowed):
-            raise BadInput(f"{name}={getattr(sampler, name)!r} is not one of {', '.join(get_args(allowed))}.")
-    for name, holds, want in conditions:
-        if not holds:
-            raise BadInput(f"{name}={getattr(sampler, name)} cannot be used: {want}.")
-
-
-def whole(value: Any, least: int) -> bool:
-    """A whole number from `least` on; 3.0 and True are not meant."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def check_problem(sampler: Sampler, problem: Problem, noise: Noise) -> None:
@@ -62,9 +44,8 @@ def check_finite(x: Tensor, k: int, total: int, s: Point) -> None:
     """After step k (from 0) of `total`, which arrived at s."""
     if not torch.isfinite(x).all():
         raise NotFinite(
-            f"The latent became non-finite at step {k + 1} of {total} (t={s.t:.4g}). Try a smaller "
-            "cg_budget or relaxation, or "
-            "more damping; if the prior itself returned it, run the prior in float32."
+            f"The latent became non-finite at step {k + 1} of {total} (t={s.t:.4g}). Try a smaller cg_budget "
+            "or relaxation, or more damping; if the prior itself returned it, run the prior in float32."
         )
 
 

@@ -8,12 +8,10 @@ DING.
 
 Departures:
 - the norm is per sample, so batches are allowed;
-- all n − 1 intervals of the grid are walked; the port starts at the second point and spends its last call at
-σ = 0, where
-  it changes nothing (the number of calls is the same);
+- all n − 1 intervals of the grid are walked; the port starts at the second point and spends its last call
+  at σ = 0, where it changes nothing (the number of calls is the same);
 - the default ω = 10 is the optimum that PASEO's paper found at 50 steps (3 from 150 steps on); the released
-defaults are 1
-  (official, eta 0, 1000 steps) and 0.1 (port).
+  defaults are 1 (official, eta 0, 1000 steps) and 0.1 (port).
 """
 
 from __future__ import annotations

@@ -53,13 +53,12 @@ def linear_model(problem: Problem) -> LinearModel:
     if is_identity(problem) and has_adjoint(problem):
         return _in_pixels(problem)
     if is_linear(H) and problem.observed is None:
-        return LinearModel(
-            problem.y_z, H, H.adjoint, (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None
-        )
+        exact = (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None
+        return LinearModel(problem.y_z, H, H.adjoint, exact)
     if problem.observed is None:
         raise Unsupported(needs_linear(problem) or "")
     mask = (problem.observed.to(problem.y_z) > 0.5).to(problem.y_z)
-    if is_linear(H):  # hidden cells have no say
+    if is_linear(H):  # hidden cells do not count
         return LinearModel(mask * problem.y_z, lambda z: mask * H(z), lambda r: H.adjoint(mask * r))
     return LinearModel(
         mask * problem.y_z, lambda z: mask * z, lambda r: mask * r, lambda b, rho: b / (mask + rho)

@@ -22,17 +22,16 @@ from paseo.samplers.common import gradients, leaf, norms, per_sample
 
 Loss = Callable[[Tensor], Tensor]  # residual (B, …) → (B,)
 Lift = Literal["adjoint", "pinv", "none"]
-PINV_BUDGET, PINV_TOLERANCE = (
-    50,
-    1e-5,
-)  # CG iterations on AᵀA and relative residual at which A⁺ is called solved
+PINV_BUDGET = 50  # CG iterations on AᵀA
+PINV_TOLERANCE = 1e-5  # relative residual at which A⁺ counts as solved
 
 
 def needs_pixels(problem: Problem) -> str | None:
     """The reason why a method that compares in pixels cannot run, or None."""
     missing = [name for name in ("degradation", "codec") if getattr(problem, name) is None]
     if missing:
-        return f"it compares in pixels and needs the problem's {' and '.join(missing)}, which is None. Try SILO or PASEO."
+        names = " and ".join(missing)
+        return f"it compares in pixels and needs the problem's {names}, which is None. Try SILO or PASEO."
     return None
 
 

@@ -3,7 +3,7 @@
 Each reverse step is a Gaussian inference problem over the clean latent z:
 
     prior        z ~ N(μ_z, η_z² I)                 two denoiser calls set μ_z, the schedule sets η_z
-    measurement  y_z = H(z) + ε,  ε ~ N(0, r² I)    H is the learned operator, linearised at the current estimate
+    measurement  y_z = H(z) + ε,  ε ~ N(0, r² I)    H is the learned operator, linearised at the estimate
     draw         z* = z_a + η_z² JᵀW v,   ((r²+λ) I + η_z² W J Jᵀ W) v = W (ỹ_z − H(z) − J (z_a − z))
 
 Adding each part's own noise to its mean before the solve turns the posterior mean into a posterior draw. A
@@ -14,11 +14,9 @@ small network H is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from math import inf
 from typing import Literal
 
 import torch
@@ -31,84 +29,51 @@ from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
 from paseo.samplers.correction import PARTS, Parts, Solver
 from paseo.samplers.defect import defect, looks
-from paseo.samplers.guard import (
-    Trace,
-    check_finite,
-    check_problem,
-    check_settings,
-    narrowest_prior,
-    record,
-    show,
-    whole,
-)
+from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
 from paseo.samplers.misfit import needs_pixels
 from paseo.samplers.recall import Recall, Seen
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
 from paseo.schedule import EtaRule, grid, warped
+from paseo.setting import check_settings, setting
 
 Start = Literal["proxy", "mean"]
 Expand = Literal["estimate", "anchor"]
-CHOICES = {"anchor": Anchor, "weight": Weight, "start": Start, "expand": Expand, "eta": EtaRule}
 
 
 @dataclass(frozen=True)
 class PASEO:
-    """The sampler of the paper; `anchor="fresh"` is PASEO†. Variations are values: `replace(sampler,
-    relaxation=0.1)`.
+    """The sampler of the paper; `anchor="fresh"` is PASEO†. Variations are values:
+    `replace(sampler, relaxation=0.1)`.
     """
 
-    steps: int = 28  # time points K+1; NFE = 2·steps − 3
-    inner_steps: int = 1  # P, linearisations and corrections per step
-    # C, CG iterations per correction; None asks a linear operator for its exact solve
-    cg_budget: int | None = 2
-    relaxation: float = 1.0  # ρ, fraction of each correction that is taken
-    damping: float = 0.0  # λ, added to r² in the solve
-    operator_noise: float = 0.02  # r, std of the latent measurement model
-    anchor: Anchor = "arc"  # z_a, where a correction starts from
-    weight: Weight = "ones"  # W, how far each entry of the measurement is believed
-    start: Start = "proxy"  # z⁰, the first expansion point: the proxy's clean latent or μ_z
-    # where H is linearised: at z as in the paper, or at a z_a that lies beside it, which saves a JVP
-    expand: Expand = "estimate"
-    eta: EtaRule = "ddpm"  # η_k, the width of the bridge
-    # k of a flow grid, on any prior (SD3.5's own is 3); None walks the prior's grid
-    shift: float | None = None
-    # beyond the paper: every so many steps H is set right by its error at z (defect.py); 0 never looks
-    recheck: int = 0
-    # beyond the paper: K, secants of the denoiser that are remembered (recall.py); 0 is the paper
-    recall: int = 0
-    recall_limit: float = 16.0  # longest recalled step, in steps of the paper
-    perturb_prior: bool = True  # ξ_z
-    perturb_measurement: bool = True  # ξ_y
-    cg_tolerance: float = 1e-5  # relative residual at which a sample's CG stops early
+    steps: int = setting(28, "K+1", "time points; NFE = 2·steps − 3", "[3, 10000]")
+    inner_steps: int = setting(1, "P", "linearisations and corrections per step", "[1, 1000]", tune="1:4")
+    # None asks a linear operator for its exact solve
+    cg_budget: int | None = setting(2, "C", "CG iterations per correction", "[1, 10000]", tune="1:8:log")
+    relaxation: float = setting(1.0, "ρ", "fraction of each correction taken", "(0, 1]", tune="0.15:1.0:log")
+    damping: float = setting(0.0, "λ", "added to r²", "[0, 1e6]", tune="0.0,0.001,0.005,0.02,0.05,0.2")
+    operator_noise: float = setting(0.02, "r", "std of y_z given z", "[0, 1e6]", tune="0.005:1.0:log")
+    anchor: Anchor = setting("arc", "z_a", "where a correction starts from", tune="arc,denoiser")
+    weight: Weight = setting("ones", "W", "how far each entry of y_z is believed", tune="soft,fixed,mask")
+    start: Start = setting("proxy", "z⁰", "first expansion point: the proxy's or μ_z", tune="proxy,mean")
+    # at z as in the paper, or at a z_a that lies beside it, which saves a JVP
+    expand: Expand = setting("estimate", "", "where H is linearised")
+    eta: EtaRule = setting("ddpm", "η_k", "the width of the bridge", tune="ddpm,square,sqrt")
+    # on any prior (SD3.5's own is 3); None walks the prior's grid
+    shift: float | None = setting(None, "k", "shift of a flow grid", "(0, 1000]", tune="none,2.0,3.0")
+    # beyond the paper (defect.py); 0 never measures it
+    recheck: int = setting(0, "", "steps between two corrections of H by its error at z", "[0, 10000]")
+    # beyond the paper (recall.py); 0 is the paper
+    recall: int = setting(0, "K", "secants of the denoiser remembered", "[0, 64]")
+    recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
+    perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
+    perturb_measurement: bool = setting(True, "ξ_y", "give the measurement its own noise again")
+    cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
 
     def __post_init__(self) -> None:
-        check_settings(self, CHOICES, self._conditions())
-
-    def _conditions(self) -> Iterator[tuple[str, bool, str]]:
-        yield "steps", whole(self.steps, 3), "a run needs at least 3 time points (the paper uses 28)"
-        yield "inner_steps", whole(self.inner_steps, 1), "P counts corrections per step and starts at 1"
-        yield (
-            "cg_budget",
-            self.cg_budget is None or whole(self.cg_budget, 1),
-            "C counts CG iterations and starts at 1",
-        )
-        yield "relaxation", 0 < self.relaxation <= 1, "ρ lies in (0, 1]"
-        yield "damping", 0 <= self.damping < inf, "λ is finite and not negative"
-        yield "operator_noise", 0 <= self.operator_noise < inf, "r is a standard deviation"
-        yield "operator_noise", self.trust > 0, "r = 0 with λ = 0 leaves the solve singular; give one of them"
-        yield (
-            "shift",
-            self.shift is None or 0 < self.shift < inf,
-            "the shift is positive, or None for the prior's grid",
-        )
-        yield (
-            "recheck",
-            whole(self.recheck, 0),
-            "it counts the steps between two looks at the operator's error; 0 never looks",
-        )
-        yield "recall", whole(self.recall, 0), "it counts the secants that are remembered; 0 is the paper"
-        yield "recall_limit", 1 <= self.recall_limit < inf, "it is a length in steps of the paper, from 1 on"
-        yield "cg_tolerance", self.cg_tolerance >= 0, "the relative tolerance is not negative"
+        check_settings(self)
+        if self.trust == 0:
+            raise BadInput("operator_noise=0: r = 0 with λ = 0 leaves the solve singular; give one of them.")
 
     @property
     def trust(self) -> float:
@@ -120,17 +85,17 @@ class PASEO:
 
     def unsupported(self, problem: Problem) -> str | None:
         if self.weight == "mask" and problem.observed is None:
-            return "weight='mask' needs the observed latent cells, and this task has none. Try weight='soft' or 'ones'."
+            return "weight='mask' needs the observed latent cells, which this task lacks. Try weight='soft'."
         if self.weight == "fixed" and problem.shape != tuple(problem.y_z.shape):
-            return "weight='fixed' expands the operator at the encoded measurement, which here is no latent. Try weight='soft'."
+            return "weight='fixed' expands the operator at y_z, which here is no latent. Try weight='soft'."
         if self.weight == "residual" and residual(problem) is None:
-            return "weight='residual' needs an operator that knows its errors per channel, and this one does not. Try weight='ones'."
+            return "weight='residual' needs an operator that knows its errors per channel. Try weight='ones'."
         if self.recheck and (reason := needs_pixels(problem)):
-            return f"recheck={self.recheck} compares the operator with the degradation: {reason} Or set recheck=0."
+            return f"recheck={self.recheck} compares H with the degradation: {reason} Or set recheck=0."
         if self.cg_budget is None and not isinstance(problem.operator, SolvesExactly):
             return "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         if self.cg_budget is None and self.weight != "ones":
-            return f"cg_budget=None solves without weights, and weight={self.weight!r}. Give a number of CG iterations."
+            return f"cg_budget=None solves without weights, not with {self.weight!r}. Give a number."
         return None
 
     @torch.no_grad()
@@ -139,18 +104,15 @@ class PASEO:
     ) -> Tensor:
         check_problem(self, problem, noise)
         H = problem.operator
-        y_z = problem.y_z.to(
-            torch.promote_types(problem.y_z.dtype, torch.float32)
-        )  # η_z never meets half precision
+        y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z needs float32
         points = grid(warped(prior.schedule, self.shift), self.steps, self.eta)
         eta_z_min = narrowest_prior(points, self.eta)
         W = constant_weight(self.weight, replace(problem, y_z=y_z), noise)
-        r_y = (
-            self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
-        )  # std of ξ_y, drawn in any case
+        # std of ξ_y, which is drawn in any case
+        r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
         p_z = float(self.perturb_prior)
         memory = Recall(self.recall, self.recall_limit, self.trust)
-        d: Tensor | float = 0.0  # the operator's error, as far as it was looked at
+        d: Tensor | float = 0.0  # the operator's error, as last measured
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
             trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
@@ -194,15 +156,13 @@ class PASEO:
         """z*, one perturbed solve linearised at z (or z_a) and taken from the anchor z_a; W = None estimates
         the weights there.
         """
-        at_anchor = (
-            self.expand == "anchor" and self.anchor in NEAR
-        )  # beyond the paper: J (z_a − z) vanishes, and H(z_a) is exact
+        # beyond the paper: J (z_a − z) vanishes, and H(z_a) is exact
+        at_anchor = self.expand == "anchor" and self.anchor in NEAR
         h, J, JT = parts.linearize(H, z_a if at_anchor else z)  # 16, 17
         if h.shape != y_tilde.shape:
             raise BadInput(
                 f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded "
-                "measurement is "
-                f"{tuple(y_tilde.shape)}. Is it an operator of another model or task?"
+                f"measurement is {tuple(y_tilde.shape)}. Is it an operator of another model or task?"
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
         b = W * (y_tilde - h if at_anchor else y_tilde - h - J(z_a - z))  # 19

@@ -1,7 +1,8 @@
 """PnP-Flow: forward–backward splitting with the flow denoiser (Martin et al., 2025). For each level, from
 noise to clean:
 
-    z ← z − γ ∇ ‖A(D(z)) − y‖²/(2σ_y²),   γ = lr · σ_y² · w(τ)           σ_y cancels: z ← z − lr w J_DᵀAᵀ(A(D(z)) − y)
+    z ← z − γ ∇ ‖A(D(z)) − y‖²/(2σ_y²),   γ = lr · σ_y² · w(τ)
+    z ← z − lr w J_DᵀAᵀ(A(D(z)) − y),         in which σ_y cancels
     z ← mean of S estimates x̂₀(α z + σ ξ)
 
 The denoiser is not differentiated. Source: annegnx/PnP-Flow and its SD3.5 port released with DING.
@@ -11,7 +12,8 @@ Departures:
 - S = 1 by default: the port overwrites its five samples by the batch size, which is why PASEO's paper counts
 one call per
   level. The published S is 5;
-- the levels are the noisy points of the grid; the port also spends a call at σ = 0;
+- the levels are the noisy points of the grid. The port also visits σ = 0, where it takes one more data step
+  and spends a call that returns its input: here the last data step is the one before the last estimate;
 - z starts at the encoded measurement (the port); the official code starts at Aᵀ1, which the first level
 forgets;
 - the default lr 0.1 with constant w is the port's and PASEO's for blur (1.5 for ×4, 9.88 for ×8, 0.4 for
@@ -29,27 +31,23 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, not_negative, report
+from paseo.samplers.common import begin, report
 from paseo.samplers.misfit import encoded, half_square, needs_pixels, pixel_gradient
 from paseo.samplers.state import flow_time
 from paseo.schedule import Point, grid
+from paseo.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class PnPFlow:
-    steps: int = 79  # noisy levels; NFE = steps · samples
-    lr: float = 0.1
-    samples: int = 1  # S, estimates averaged per level
-    weighting: Literal["constant", "power"] = "constant"  # w(τ)
-    exponent: float = 1.0  # a of τ^a
+    steps: int = setting(79, "", "noisy levels; NFE = steps · samples", "[2, 10000]")
+    lr: float = setting(0.1, "", "step of the data term", "[0, 1e6]", tune="0.01:20.0:log")
+    samples: int = setting(1, "S", "estimates averaged per level", "[1, 1000]")
+    weighting: Literal["constant", "power"] = setting("constant", "w", "of a level", tune="constant,power")
+    exponent: float = setting(1.0, "a", "exponent of τ^a", "[0, 100]", tune="0.25,0.5,1.0")
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            *not_negative(self, "lr", "exponent"),
-            ("samples", self.samples >= 1, "at least one estimate per level"),
-            least_steps=2,
-        )
+        check_settings(self)
 
     @property
     def nfe(self) -> int:

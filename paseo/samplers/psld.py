@@ -6,15 +6,13 @@ The loop is in `paseo.samplers.dps`. Source: LituRout/PSLD and its SD3.5 port re
 
 Departures:
 - Aᵀ is the exact adjoint, as in PASEO's paper; `adjoint="nearest"` repeats the released one (nearest
-up-sampling for
-  super-resolution, the identity for blur and masks), which is not an adjoint;
+  up-sampling for super-resolution, the identity for blur and masks), which is not an adjoint;
 - E is the codec's mean, where the released code draws from the encoder's posterior;
 - the fresh noise that the released code adds to A(x̂) is `redraw_noise`; its paste of the clean image into
-the visible
-  region of inpainting results reads the ground truth and is not offered;
+  the visible region of inpainting results reads the ground truth and is not offered;
 - norms per sample; all n − 1 intervals walked (see LDPS);
-- PASEO's paper tuned ω and γ per task and prints neither; the default keeps its ω = 10 and the official ratio
-γ = ω/10. JPEG has no adjoint, so PSLD cannot run on it.
+- PASEO's paper tuned ω and γ per task and prints neither; the default keeps its ω = 10 and the official
+  ratio γ = ω/10. JPEG has no adjoint, so PSLD cannot run on it.
 """
 
 from __future__ import annotations
@@ -28,19 +26,16 @@ from torch import Tensor
 
 from paseo.base import Problem
 from paseo.noise import Noise
-from paseo.samplers.common import check_fields, not_negative, share
 from paseo.samplers.dps import LatentDPS
 from paseo.samplers.misfit import adjoint, codec_of, needs_adjoint
 from paseo.samplers.state import through
+from paseo.setting import setting
 
 
 @dataclass(frozen=True)
 class PSLD(LatentDPS):
-    gluing: float = 1.0  # γ
-    adjoint: Literal["exact", "nearest"] = "exact"
-
-    def __post_init__(self) -> None:
-        check_fields(self, *not_negative(self, "guidance", "gluing"), *share(self, "eta"))
+    gluing: float = setting(1.0, "γ", "weight of the gluing term", "[0, 1e6]", tune="0.01:10.0:log")
+    adjoint: Literal["exact", "nearest"] = setting("exact", "Aᵀ", "the adjoint, or the released one")
 
     def unsupported(self, problem: Problem) -> str | None:
         return needs_adjoint(problem)
@@ -53,7 +48,7 @@ class PSLD(LatentDPS):
         return error + self.gluing * self.length(x0 - glued)
 
     def glue(self, problem: Problem, image: Tensor) -> Tensor:
-        """Aᵀy + x̂ − AᵀA x̂: the measurement where it speaks, the estimate elsewhere."""
+        """Aᵀy + x̂ − AᵀA x̂: the measurement in the range of Aᵀ, the estimate elsewhere."""
         A: Any = problem.degradation
         if self.adjoint == "exact":
             return adjoint(problem, problem.y) + Unseen.apply(image, lambda v: v - adjoint(problem, A(v)))

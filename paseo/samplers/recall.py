@@ -1,21 +1,22 @@
 """Recall: the denoiser's covariance, read from the two calls that PASEO makes anyway (beyond the paper).
 
-Line 8 calls the denoiser at the proxy and line 3 of the next step calls it at the corrected state, both at one
-level L = σ/α and with the same noise estimate. Their difference is a secant of the denoiser, along the correction:
+Line 8 calls the denoiser at the proxy and line 3 of the next step calls it at the corrected state, both at
+one level L = σ/α and with the same noise estimate. Their difference is a secant of the denoiser, along the
+correction:
 
     D = z − x̂₀′                         the correction
     d = x̂₀(x) − x̂₀′ ≈ g D               the denoiser's answer,   g = ∂x̂₀/∂z = Cov[z | x] / L²
     w = W J d                           what the measurement sees of it
 
-A Gaussian prior has Cov⁻¹ d = D / L², so the last K pairs hold the prior's precision on span{dᵢ}. The posterior
-mean of the unfrozen model inside that span is x̂₀′ + Σ cᵢ dᵢ with
+A Gaussian prior has Cov⁻¹ d = D / L², so the last K pairs hold the prior's precision on span{dᵢ}. The
+posterior mean of the unfrozen model inside that span is x̂₀′ + Σ cᵢ dᵢ with
 
     c = argmin ‖b − Σ cᵢ wᵢ‖² + (r²+λ)/L² (Σ cᵢ Dᵢ)·(Σ cᵢ dᵢ),        b = W (ỹ − H(x̂₀′))
 
-a K×K system per sample. Lines 3 and 4 become x̂₀ = x̂₀′ + Σ cᵢ dᵢ and x̂₁ = x̂₁′ + κ/L Σ cᵢ (Dᵢ − dᵢ); the paper has
-κ = 1, c = 1 for the newest pair and 0 for the others. Pairs move on to the next level with Cov⁻¹ = C⁻¹ + I/L²:
-D ← q D + (1−q) d, q = L_new²/L_old². No call more, and the denoiser is still not differentiated. Derivation and
-figures: docs/recall.md.
+a K×K system per sample. Lines 3 and 4 become x̂₀ = x̂₀′ + Σ cᵢ dᵢ and x̂₁ = x̂₁′ + κ/L Σ cᵢ (Dᵢ − dᵢ);
+the paper has κ = 1, c = 1 for the newest pair and 0 for the others. Pairs move on to the next level with
+Cov⁻¹ = C⁻¹ + I/L²: D ← q D + (1−q) d, q = L_new²/L_old². No call more, and the denoiser is still not
+differentiated. Derivation and figures: docs/recall.md.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Recall:
     def recall(
         self, x: Tensor, x0: Tensor, x1: Tensor, t: Point, trace: Trace | None = None
     ) -> tuple[Tensor, Tensor]:
-        """(x̂₀, x̂₁) for line 5; what it was given in the first step and where a hook has replaced the state."""
+        """(x̂₀, x̂₁) for line 5; as given in the first step and where a hook has replaced the state."""
         seen, proxy, self.seen, self.proxy = self.seen, self.proxy, None, None
         if seen is None or proxy is None or proxy.x is not x:
             return x0, x1
@@ -116,7 +117,7 @@ class Recall:
 
 
 def coefficients(pairs: list[Pair], b: Tensor, ridge: float) -> Tensor:
-    """c (B, K) of A c = wᵀb, A = w wᵀ + ridge · ½ (D dᵀ + d Dᵀ), in float64; small eigenvalues are floored."""
+    """c (B, K) of A c = wᵀb, A = w wᵀ + ridge · ½ (D dᵀ + d Dᵀ), small eigenvalues floored; in float64."""
     D, d, w = (torch.stack(part, 1).flatten(2) for part in zip(*pairs, strict=True))  # (B, K, N)
     Dd = D @ d.mT
     A = (w @ w.mT + ridge / 2 * (Dd + Dd.mT)).cpu().double()

@@ -1,7 +1,7 @@
 """RED-diff: a variational latent μ, optimised with the denoiser as regulariser (Mardani et al., 2024).
 
     z = μ + s ξ₀,   x_t = α z + σ ε,   ε̂ = x̂₁(x_t)  without gradient
-    loss = v · ½ mean (y − A(D(z)))² + λ w(t) · mean( sg[ε̂ − ε] · z )            one Adam step on μ per level, high to low
+    loss = v · ½ mean (y − A(D(z)))² + λ w(t) · mean( sg[ε̂ − ε] · z )    one Adam step per level, high to low
 
 so that the prior's gradient in μ is λ w (ε̂ − ε)/numel. Source: NVlabs/RED-diff and its SD3.5 port released
 with DING.
@@ -9,9 +9,9 @@ with DING.
 Departures:
 - means are per sample, so batches are allowed;
 - μ starts at the encoded measurement (the port; the official code starts at A⁺y in pixels);
-- w = σ/α is capped at `weight_cap`, by default the weight of the port's own first level (σ = 0.9997): on a
-flow grid that
-  starts at t = 1 it would be infinite;
+- σ/α is capped at `weight_cap` before any weighting is formed from it; neither source has a cap. The
+  default is the ratio of the port's own first level (σ = 0.9997), which a flow grid that starts at t = 1
+  would exceed without bound; it binds on that first level alone, and never on a VP grid;
 - s = 0.001 is the port's; the official code has 0. The official learning rate is 0.1, the port's 0.1 (0.2 for
 inpainting,
   with constant weight); PASEO's paper tuned 1.6 (×4, ×8: the default), 3.2 (blur) and 0.8 (JPEG).
@@ -28,31 +28,28 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, check_fields, leaf, not_negative, report
+from paseo.samplers.common import begin, leaf, report
 from paseo.samplers.misfit import encoded, needs_pixels, pixel_gradient
 from paseo.samplers.state import predict
 from paseo.schedule import Point, grid
+from paseo.setting import check_settings, setting
 
 Weighting = Literal["linear", "sqrt", "square", "log", "clip", "two_thirds", "constant"]
 
 
 @dataclass(frozen=True)
 class REDDiff:
-    steps: int = 80  # time points n; NFE = n − 1
-    lr: float = 1.6  # of Adam
-    prior_weight: float = 0.25  # λ
-    measurement_weight: float = 1.0  # v
-    weighting: Weighting = "linear"  # w(t) as a function of σ/α
-    weight_cap: float = 2999.0
-    spread: float = 1e-3  # s, std of the variational Gaussian
-    betas: tuple[float, float] = (0.9, 0.99)
+    steps: int = setting(80, "n", "time points; NFE = n − 1", "[3, 10000]")
+    lr: float = setting(1.6, "", "learning rate of Adam", "[0, 1e6]", tune="0.01:5.0:log")
+    prior_weight: float = setting(0.25, "λ", "weight of the prior's term", "[0, 1e6]", tune="0.01:4.0:log")
+    measurement_weight: float = setting(1.0, "v", "weight of the data term", "[0, 1e6]")
+    weighting: Weighting = setting("linear", "w(t)", "weight of a level as a function of σ/α")
+    weight_cap: float = setting(2999.0, "", "largest w(t)", "(0, 1e9]")
+    spread: float = setting(1e-3, "s", "std of the variational Gaussian", "[0, 1000]")
+    betas: tuple[float, float] = setting((0.9, 0.99), "", "decays of Adam's moments", "[0, 1)")
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            *not_negative(self, "lr", "prior_weight", "measurement_weight", "spread"),
-            ("weight_cap", self.weight_cap > 0, "it bounds the weights from above"),
-        )
+        check_settings(self)
 
     @property
     def nfe(self) -> int:

@@ -25,6 +25,7 @@ from paseo.samplers.psld import PSLD
 from paseo.samplers.red_diff import REDDiff
 from paseo.samplers.resample import ReSample
 from paseo.samplers.silo import SILO
+from paseo.setting import settings_of
 
 
 @dataclass(frozen=True)
@@ -235,8 +236,8 @@ def method(name: str) -> Method:
 
 def within(sampler: Any, budget: int) -> Any:
     """The same sampler with the most steps whose NFE does not exceed `budget`."""
-    best = None
-    for steps in range(2, budget + 3):
+    best, most = None, max(s.range.high for s in settings_of(type(sampler)) if s.name == "steps" and s.range)
+    for steps in range(2, min(budget + 2, int(most)) + 1):
         try:
             candidate = replace(sampler, steps=steps)
         except BadInput:  # too few for this method

@@ -4,27 +4,23 @@ Every step, t → s:   x ← DDIM(x; η = 0) − guidance · α_t² · ∇_x ½�
 Every `every`-th step of the last two thirds:
     z' = argmin ‖y − A(·)‖² from x̂₀, in pixels (middle third, then encoded) or in the latent (last third), by
     AdamW
-    x ← (γ α z' + σ² x) / (γ + σ²) + √(γ σ² / (γ + σ²)) ξ,    γ = 40 · η_DDPM²                 N(α z', σ²) × N(x, γ)
+    x ← (γ α z' + σ² x) / (γ + σ²) + √(γ σ² / (γ + σ²)) ξ,    γ = 40 · η_DDPM²        N(α z', σ²) × N(x, γ)
 
 Source: soominkwon/resample and its SD3.5 port released with DING, which PASEO's paper used and whose settings
 are the default.
 
 Departures:
-- port: it walks n − 1 intervals and spends an n-th call at σ = 0; here n calls walk n intervals. The resample
-of the last
-  interval, which would leave noise in the result, is skipped;
-- the port resamples at the level it comes from (`resample_level="from"`), the paper and the official code at
-the level it
-  arrives at (`"to"`);
+- port: it walks n − 1 intervals and spends an n-th call at σ = 0; here n calls walk n intervals. The
+  resample of the last interval, which would leave noise in the result, is skipped;
+- the port resamples at the level it comes from (`resample_level="from"`), the paper and the official code
+  at the level it arrives at (`"to"`);
 - official: no gradient through the denoiser (`differentiate=False`), an unsquared norm (`loss="norm"`,
-guidance 0.5),
-  five more DDIM steps for a better estimate before each optimisation (`time_travel=5`, five more calls), a
-  last optimisation of the result (`final_optimisation=True`), every=10, up to 2000 and 500 iterations with
-  `patience=200`, 500 steps;
+  guidance 0.5), five more DDIM steps for a better estimate before each optimisation (`time_travel=5`, five
+  more calls), a last optimisation of the result (`final_optimisation=True`), every=10, up to 2000 and 500
+  iterations with `patience=200`, 500 steps;
 - the official estimate (x − σ² ε̂)/α in place of Tweedie's (x − σ ε̂)/α is an error and is not offered;
 - losses and stopping are per sample. The port's sums and the official means are the same to AdamW;
-`tolerance` bounds the
-  mean squared error (official 1e-6; the port's bound is never reached).
+  `tolerance` bounds the mean squared error (official 1e-6; the port's bound is never reached).
 """
 
 from __future__ import annotations
@@ -39,59 +35,39 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import (
-    begin,
-    check_fields,
-    first_state,
-    gradients,
-    leaf,
-    norms,
-    not_negative,
-    report,
-)
+from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import codec_of, degrade, explain, half_square, needs_pixels, square
 from paseo.samplers.state import bridge, predict, through, walk
 from paseo.schedule import Point
+from paseo.setting import check_settings, setting
 
 
 @dataclass(frozen=True)
 class ReSample:
-    steps: int = 79  # denoising steps; NFE = steps (and time_travel more per optimisation)
-    guidance: float = 0.15  # of the gradient taken at every step; 0 switches it off
-    loss: Literal["square", "norm"] = "square"  # of that gradient
-    differentiate: bool = True  # that gradient passes through the denoiser
-    every: int = 15  # f, steps between two optimisations
-    max_iterations: int = 200
-    lr_pixel: float = 1e-2
-    lr_latent: float = 5e-3
-    weight_decay: float = 1e-2  # AdamW's default
-    resample_scale: float = 40.0  # γ over the DDPM variance
-    resample_level: Literal["from", "to"] = "from"
-    tolerance: float = 0.0  # mean squared error at which an optimisation stops
-    patience: int | None = None  # iterations without progress after which a latent optimisation stops
-    time_travel: int = 0
-    final_optimisation: bool = False
-    # recompute denoiser and decoder in the backward pass: less memory, twice the calls
-    checkpoint: bool = False
+    steps: int = setting(79, "", "denoising steps; NFE = steps, without time travel", "[3, 10000]")
+    guidance: float = setting(
+        0.15, "", "weight of a step's gradient; 0: none", "[0, 1e6]", tune="0.01:3.0:log"
+    )
+    loss: Literal["square", "norm"] = setting("square", "", "½‖r‖² or ‖r‖ of that gradient")
+    differentiate: bool = setting(True, "", "that gradient passes through the denoiser")
+    every: int = setting(15, "f", "steps between two optimisations", "[1, 1e9]", tune="5,10,15,25")
+    max_iterations: int = setting(200, "", "iterations of an optimisation", "[0, 100000]")
+    lr_pixel: float = setting(1e-2, "", "learning rate in pixels", "[0, 1000]")
+    lr_latent: float = setting(5e-3, "", "learning rate in the latent", "[0, 1000]", tune="0.001:0.1:log")
+    weight_decay: float = setting(1e-2, "", "of AdamW, whose default it is", "[0, 10]")
+    resample_scale: float = setting(40.0, "", "γ over the DDPM variance", "(0, 1e9]", tune="4.0:400.0:log")
+    resample_level: Literal["from", "to"] = setting("from", "", "the level that σ is read at")
+    tolerance: float = setting(0.0, "", "mean squared error at which an optimisation stops", "[0, 1e6]")
+    patience: int | None = setting(
+        None, "", "iterations without progress after which a latent optimisation stops", "[1, 100000]"
+    )
+    time_travel: int = setting(0, "", "DDIM steps ahead before an optimisation", "[0, 10000]")
+    final_optimisation: bool = setting(False, "", "optimise once more at the end")
+    checkpoint: bool = setting(False, "", "recompute denoiser and decoder: less memory, twice the calls")
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            *not_negative(
-                self,
-                "guidance",
-                "max_iterations",
-                "lr_pixel",
-                "lr_latent",
-                "weight_decay",
-                "tolerance",
-                "time_travel",
-            ),
-            ("every", self.every >= 1, "it counts steps"),
-            ("resample_scale", self.resample_scale > 0, "it scales a variance"),
-            ("patience", self.patience is None or self.patience >= 1, "it counts iterations, or None"),
-        )
+        check_settings(self)
 
     @property
     def nfe(self) -> int:
@@ -148,9 +124,7 @@ class ReSample:
                 seed = x0 = leaf(x0)
             value = loss(problem.y - through(lambda z: explain(problem, z), x0, self.checkpoint))
             (g,) = torch.autograd.grad(value.sum(), seed)
-        if (
-            not self.differentiate
-        ):  # x̂₀ = (x − σ ε̂)/α with ε̂ held; without signal there is nothing to divide by
+        if not self.differentiate:  # x̂₀ = (x − σ ε̂)/α with ε̂ held fixed; without signal, α = 0, no gradient
             g = g / t.alpha if t.alpha > 0 else torch.zeros_like(g)
         return x0.detach(), x1.detach(), g
 

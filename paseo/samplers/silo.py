@@ -27,42 +27,26 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import (
-    begin,
-    check_fields,
-    first_state,
-    gradients,
-    leaf,
-    norms,
-    not_negative,
-    report,
-    share,
-)
+from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
 from paseo.samplers.state import bridge, predict, through, walk
+from paseo.setting import check_settings, setting
+
+SHIFTS = "none,0.125,0.25,0.5,1.0,2.0"
 
 
 @dataclass(frozen=True)
 class SILO:
-    steps: int = 79  # denoising steps; NFE = steps
-    scale: float = 8.0  # η_S, length of the guidance step
-    shift: float | None = 0.125  # k of the flow grid; None walks the prior's own grid
-    eta: float = 1.0  # width of the bridge: 1 ancestral, 0 deterministic
-    clamp_gradient: float | None = 1.0  # entrywise bound on g
-    clamp_measurement: float | None = None  # entrywise bound on y_z
-    checkpoint: bool = False  # recompute the denoiser in the backward pass: less memory, twice the calls
+    steps: int = setting(79, "", "denoising steps; NFE = steps", "[2, 10000]")
+    scale: float = setting(8.0, "η_S", "length of the guidance step", "[0, 1e6]", tune="0.25:64.0:log")
+    # None walks the prior's own grid
+    shift: float | None = setting(0.125, "k", "shift of a flow grid", "(0, 1000]", tune=SHIFTS)
+    eta: float = setting(1.0, "η", "width of the bridge: 1 ancestral, 0 DDIM", "[0, 1]", tune="0.0,1.0")
+    clamp_gradient: float | None = setting(1.0, "", "entrywise bound on g", "(0, 1e6]")
+    clamp_measurement: float | None = setting(None, "", "entrywise bound on y_z", "(0, 1e6]")
+    checkpoint: bool = setting(False, "", "recompute the denoiser: less memory, twice the calls")
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            *not_negative(self, "scale"),
-            *share(self, "eta"),
-            (
-                "shift",
-                self.shift is None or self.shift > 0,
-                "the shift is positive, or None for the prior's grid",
-            ),
-            least_steps=2,
-        )
+        check_settings(self)
 
     @property
     def nfe(self) -> int:
@@ -75,11 +59,9 @@ class SILO:
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         begin(self, problem, noise)
         points = walk(prior.schedule, self.steps + 1, eta=self.eta, shift=self.shift)
-        y_z = (
-            problem.y_z
-            if self.clamp_measurement is None
-            else problem.y_z.clamp(-self.clamp_measurement, self.clamp_measurement)
-        )
+        y_z, bound = problem.y_z, self.clamp_measurement
+        if bound is not None:
+            y_z = y_z.clamp(-bound, bound)
         x = first_state(points[0], problem, noise)
         for k, (t, s) in enumerate(pairwise(points)):
             with gradients():

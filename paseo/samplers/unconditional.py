@@ -1,6 +1,6 @@
 """Drawing from a prior alone, nothing observed: what the model believes images look like.
 
-x0 = E[z | x],   x ← α_s x0 + σ_s (x − α_t x0)/σ_t          DDIM without noise (Song et al., 2021), Euler on a flow
+x0 = E[z | x],   x ← α_s x0 + σ_s (x − α_t x0)/σ_t    DDIM without noise (Song et al., 2021), Euler on a flow
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Likelihood weights W = diag(w): how far each entry of the measurement is believed.
 
 `soft` and `fixed` read w_i ∝ ‖J_i‖, the norm of the operator's i-th row, from Hutchinson probes: E[(J u)_i²]
-= (J Jᵀ)_ii for random signs u. An entry that no latent can move (the hole of an inpainting mask) then has no
-say.
+= (J Jᵀ)_ii for random signs u. An entry that no latent can move (the hole of an inpainting mask) then does
+not count.
 
 `residual` goes beyond the paper: the noise r_i of entry i is proportional to the error the operator made
 there on held-out images, w_i = r/r_i. Entries it predicts well (on JPEG: the smooth part) then count for more
@@ -79,8 +79,7 @@ def _fitting(w: Tensor, y_z: Tensor) -> Tensor:
     if not fits or not (torch.isfinite(w) & (w >= 0)).all():
         raise BadInput(
             f"The weights {tuple(w.shape)} do not fit a measurement {tuple(y_z.shape)}: expected a shape "
-            "that broadcasts to it "
-            "and finite entries from 0 (hidden) on."
+            "that broadcasts to it and finite entries from 0 (hidden) on."
         )
     return w
 

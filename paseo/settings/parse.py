@@ -1,7 +1,8 @@
-"""`--set field=value`: change a sampler's settings by name, with the types its dataclass declares."""
+"""`--set field=value`: the one place that splits and reads it, with the types that a dataclass declares."""
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -10,6 +11,30 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from paseo.errors import BadInput
 
+SWITCH = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+
+
+def split_assignment(text: str, example: str = "relaxation=0.2") -> tuple[str, str]:
+    """The two sides of field=value."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--set {text} is not of the form field=value, such as {example}.")
+    return name.strip(), value.strip()
+
+
+def field_name(text: str) -> str:
+    """`perturb-prior` is written for `perturb_prior` on a command line."""
+    return text.strip().replace("-", "_")
+
 
 def with_settings(sampler: Any, assignments: Sequence[str]) -> Any:
     """The sampler with `field=value` applied; the dataclass itself checks ranges."""
@@ -17,13 +42,11 @@ def with_settings(sampler: Any, assignments: Sequence[str]) -> Any:
     names = [f.name for f in fields(sampler) if f.init]
     changes: dict[str, Any] = {}
     for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals:
-            raise BadInput(f"--set {assignment} is not of the form field=value, such as relaxation=0.2.")
+        written, text = split_assignment(assignment)
+        name = field_name(written)
         if name not in names:
             raise BadInput(f"{type(sampler).__name__} has no setting {name!r}. It has: {', '.join(names)}.")
-        changes[name] = parse(text.strip(), hints[name], name)
+        changes[name] = parse(text, hints[name], name)
     return replace(sampler, **changes) if changes else sampler
 
 
@@ -53,23 +76,22 @@ def parse(text: str, hint: Any, name: str) -> Any:
             )
         return tuple(parse(part, kinds[0], name) for part in parts)
     if hint is bool:
-        words = {
-            "true": True,
-            "yes": True,
-            "on": True,
-            "1": True,
-            "false": False,
-            "no": False,
-            "off": False,
-            "0": False,
-        }
-        if text.lower() in words:
-            return words[text.lower()]
-        raise BadInput(f"{name}={text} is not true or false.")
-    if hint in (int, float, str, Path):
-        try:
-            return hint(text)
-        except ValueError:
-            kind = "a whole number" if hint is int else "a number"
-            raise BadInput(f"{name}={text} is not {kind}.") from None
+        if text.lower() not in SWITCH:
+            raise BadInput(f"{name}={text} is not true or false.")
+        return SWITCH[text.lower()]
+    if hint in (str, Path):
+        return hint(text)
+    if hint in (int, float):
+        return _number(text, hint, name)
     raise BadInput(f"{name} cannot be set from the command line.")
+
+
+def _number(text: str, kind: type[int] | type[float], name: str) -> int | float:
+    """A finite one: no record could hold another."""
+    try:
+        value = kind(text)
+        if math.isfinite(value):
+            return value
+    except (ValueError, OverflowError):
+        pass
+    raise BadInput(f"{name}={text} is not {'a whole number' if kind is int else 'a finite number'}.")

@@ -1,14 +1,13 @@
 """How the embedded codec is trained: reconstruction that a person and LPIPS find alike, from latents that
 forgive noise.
 
-    L = |D(z + κ·std(z)·n) − x|₁ + a |∇D(…) − ∇x|₁ + b LPIPS(D(…), x) + c (mean(z)² + (std(z) − 1)²),     z = E(x)
+    L = |D(z + κ·std(z)·n) − x|₁ + a |∇D(…) − ∇x|₁ + b LPIPS(D(…), x) + c (mean(z)² + (std(z) − 1)²), z = E(x)
 
 The noise κ makes the decoder smooth at the scale of a prior's errors; the last term only keeps the latents
 near unit scale. After training, the statistics of the training latents are stored with the weights, so that
 latents are zero-mean and unit-variance per channel.
 """
 
-# ruff: noqa: RUF009 (option() makes dataclass fields)
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from paseo.metrics.lpips import LPIPS, load_lpips
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, half, load_codec, write_model_config, write_weights
-from paseo.train.loop import Outcome, run, session
+from paseo.train.loop import Trained, run, session
 from paseo.train.measure import mirrored
 
 _VALIDATION_IMAGES = 64
@@ -52,8 +51,8 @@ class CodecTraining(LoopConfig):
     lpips_weight: float = option(0.3, "Weight b of LPIPS (AlexNet).")
     scale_weight: float = option(1e-3, "Weight c of the pull of latents towards zero mean and unit variance.")
     latent_noise: float = option(0.05, "κ, std of the noise on latents, in units of each channel's own std.")
-    weight_decay: float = option(1e-4, "Decoupled weight decay (AdamW).")
-    beta2: float = option(0.99, "Adam's second-moment decay.")
+    weight_decay: float = option(1e-4, "Decoupled weight decay (AdamW).", "[0, 10)")
+    beta2: float = option(0.99, "Adam's second-moment decay.", "[0, 1)")
     cache: Path | None = budget(None, "Folder for decoded images, shared by runs; OUT/cache unless given.")
 
     def __post_init__(self) -> None:
@@ -136,7 +135,7 @@ class CodecRecipe:
         net.std.copy_(z.std((0, 2, 3), keepdim=True).clamp_min(1e-4))
 
 
-def train_codec(config: CodecTraining) -> Outcome:
+def train_codec(config: CodecTraining) -> Trained:
     """Train, and export the averaged weights with their statistics to OUT/model."""
     with session(config) as accelerator:
         with accelerator.main_process_first():
@@ -165,7 +164,7 @@ def _initial(config: CodecTraining) -> AutoencoderNet:
     return net.requires_grad_(True)
 
 
-def _export(outcome: Outcome, recipe: CodecRecipe, config: CodecTraining) -> None:
+def _export(outcome: Trained, recipe: CodecRecipe, config: CodecTraining) -> None:
     wrapped = outcome.net
     assert isinstance(wrapped, NoisyAutoencoder)
     recipe.set_statistics(wrapped.net)

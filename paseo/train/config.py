@@ -3,34 +3,32 @@
 Each field carries its help text, from which the command line builds its options.
 """
 
-# ruff: noqa: RUF009 (option() makes dataclass fields)
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from paseo.errors import BadInput
+from paseo.setting import check_settings, setting
 
 DEFAULT_STEPS = 20_000
 Precision = Literal["auto", "bf16", "fp32"]
 
 
-def option(default: Any, help: str) -> Any:
-    """A dataclass field with a help text; `...` as default makes it required."""
-    metadata = {"help": help}
-    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+def option(default: Any, help: str, range: str = "") -> Any:
+    """A setting of a training run; `...` as default makes it required."""
+    return setting(default, "", help, range)
 
 
-def budget(default: Any, help: str) -> Any:
+def budget(default: Any, help: str, range: str = "") -> Any:
     """An option that may change between the sittings of one run: it does not alter what a given step
     computes.
     """
-    return field(default=default, metadata={"help": help, "free": True})
+    return setting(default, "", help, range, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,30 +37,40 @@ class LoopConfig:
 
     out: Path = option(..., "Folder of the run: checkpoint, log, plot and the exported weights.")
     steps: int | None = budget(
-        None, "Optimiser steps in all, over which the cosine falls; 20000 if no budget is given."
+        None, "Optimiser steps in all, over which the cosine falls; 20000 if no budget is given.", "[1, 1e9]"
     )
     minutes: float | None = budget(
-        None, "Time budget over all sittings; with both, the run ends at whichever is used up first."
+        None,
+        "Time budget over all sittings; with both, the run ends at whichever is used up first.",
+        "(0, 1e6]",
     )
-    batch_size: int = option(16, "Samples per step, over all processes together.")
-    lr: float = option(1e-3, "Peak learning rate.")
+    batch_size: int = option(16, "Samples per step, over all processes together.", "[1, 65536]")
+    lr: float = option(1e-3, "Peak learning rate.", "(0, 1000]")
     schedule: Literal["cosine", "constant"] = option("cosine", "Learning rate after the warm-up.")
-    warmup: int = option(100, "Steps over which the learning rate rises linearly from zero.")
-    final_lr: float = option(0.03, "Learning rate at the end of the cosine, as a fraction of the peak.")
-    weight_decay: float = option(0.0, "Decoupled weight decay (AdamW).")
-    beta2: float = option(0.999, "Adam's second-moment decay.")
-    clip: float | None = option(1.0, "Largest gradient norm; none to leave gradients as they are.")
-    ema: float = option(
-        0.999, "Decay of the averaged weights that are validated and exported; 0 for the raw weights."
+    warmup: int = option(100, "Steps over which the learning rate rises linearly from zero.", "[0, 1e9)")
+    final_lr: float = option(
+        0.03, "Learning rate at the end of the cosine, as a fraction of the peak.", "[0, 1]"
     )
-    seed: int = option(0, "Decides the initial weights, the order of the data and all noise.")
+    weight_decay: float = option(0.0, "Decoupled weight decay (AdamW).", "[0, 10)")
+    beta2: float = option(0.999, "Adam's second-moment decay.", "[0, 1)")
+    clip: float | None = option(
+        1.0, "Largest gradient norm; none to leave gradients as they are.", "(0, 1e6]"
+    )
+    ema: float = option(
+        0.999,
+        "Decay of the averaged weights that are validated and exported; 0 for the raw weights.",
+        "[0, 1)",
+    )
+    seed: int = option(
+        0, "Decides the initial weights, the order of the data and all noise.", "[0, 2147483647]"
+    )
     precision: Precision = option(
         "auto", "bf16 autocast, fp32, or auto: bf16 where the hardware multiplies it."
     )
     device: Literal["auto", "cpu"] = option("auto", "auto takes an accelerator if there is one.")
-    log_every: int = option(50, "Steps between two lines of the log.")
-    validate_every: int = option(500, "Steps between two validations.")
-    checkpoint_minutes: float = budget(3.0, "Minutes between two checkpoints.")
+    log_every: int = option(50, "Steps between two lines of the log.", "[1, 1e9]")
+    validate_every: int = option(500, "Steps between two validations.", "[1, 1e9]")
+    checkpoint_minutes: float = budget(3.0, "Minutes between two checkpoints.", "[0, 1e6]")
     resume: bool = budget(True, "Go on from the checkpoint in OUT if there is one; otherwise start over.")
     quiet: bool = budget(False, "No progress bar.")
 
@@ -70,30 +78,7 @@ class LoopConfig:
         object.__setattr__(self, "out", Path(self.out))
         if self.steps is None and self.minutes is None:
             object.__setattr__(self, "steps", DEFAULT_STEPS)
-        positive = ("steps", "minutes", "batch_size", "lr", "log_every", "validate_every", "clip")
-        for name in positive:
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise BadInput(f"{name} is {value}, expected a number above 0.")
-        for name, low, high in (
-            ("ema", 0, 1),
-            ("beta2", 0, 1),
-            ("final_lr", 0, 1.0000001),
-            ("weight_decay", 0, 10),
-            ("warmup", 0, 1e9),
-        ):
-            value = getattr(self, name)
-            if not low <= value < high:
-                raise BadInput(f"{name} is {value}, expected {low} ≤ {name} < {high:g}.")
-        for name, choices in (
-            ("schedule", ("cosine", "constant")),
-            ("precision", ("auto", "bf16", "fp32")),
-            ("device", ("auto", "cpu")),
-        ):
-            if getattr(self, name) not in choices:
-                raise BadInput(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}.")
-        if not 0 <= self.seed < 2**31:
-            raise BadInput(f"seed is {self.seed}, expected 0 to 2^31 - 1.")
+        check_settings(self)
 
     def as_json(self) -> dict[str, Any]:
         """All fields as JSON values, for records."""

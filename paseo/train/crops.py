@@ -4,7 +4,7 @@ fly.
 A picture whose short side is S is first reduced so that its short side is log-uniform between `side` and S
 (it is never enlarged, unless it is smaller than a crop), then a square of `side` pixels is cut out anywhere
 and mirrored half of the time. Several sets are mixed by share, so that a few sharp photographs are not
-drowned by a hundred thousand small ones.
+outnumbered by a hundred thousand small ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paseo.train.data import Source, to_tensor
 
 @dataclass(frozen=True, eq=False)
 class CropSet:
-    """Training crops of `side` pixels from several sets of pictures, `shares[i]` of all crops from `sets[i]`."""
+    """Training crops of `side` pixels from several sets of pictures, `shares[i]` of them from `sets[i]`."""
 
     sets: Sequence[Sequence[Source]]
     shares: Sequence[float]

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -32,12 +32,13 @@ from paseo.errors import BadInput
 from paseo.files import read_json, write_text
 from paseo.train.arrays import ArrayWriter, open_array
 
-Rule = Literal["auto", "number", "hash"]
+Rule = Literal["auto", "number", "hash", "ffhq"]
 Part = Literal["train", "validation", "test"]
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 _FORMAT = 1  # part of the digest: raise it when decoding changes
 _TEST, _VALIDATION, _RESERVED = 500, 750, 1_000_000  # ends of the `number` ranges
+_FFHQ = (1_000, 2_000, 70_000)  # of the `ffhq` ranges: 1,000 test, 1,000 validation, 68,000 training images
 _HASHED_SHARE = 0.02  # of the names, for test and for validation each, under the `hash` rule
 
 
@@ -86,10 +87,10 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
 
 
-# ---------------------------------------------------------------------------------------------------------------- finding
+# ---------------------------------------------------------------------- finding
 
 
-def find_images(data: Path | str) -> list[Source]:
+def find_sources(data: Path | str) -> list[Source]:
     """Every image of a folder (with sub-folders and tar files), one tar file, one image, or a text list of
     such paths.
     """
@@ -144,7 +145,7 @@ def _open(path: Path, name: str) -> Iterator[Source]:
             raise BadInput(f"{path} is not a readable uncompressed tar file: {error}.") from error
 
 
-# --------------------------------------------------------------------------------------------------------------- decoding
+# ---------------------------------------------------------------------- decoding
 
 
 def decode_image(blob: bytes, size: int | None) -> np.ndarray:
@@ -170,7 +171,7 @@ def load_images(data: Path | str, size: int, cache: Path) -> ImageSet:
     """All images of `data` at `size`, from the cache if it is there."""
     if not 8 <= size <= 4096:
         raise BadInput(f"The image size is {size}, expected 8 to 4096 pixels.")
-    sources = find_images(data)
+    sources = find_sources(data)
     digest = digest_sources(sources, size)
     array, index = cache / f"images-{digest}.safetensors", cache / f"images-{digest}.json"
     if not (array.exists() and index.exists()):
@@ -235,20 +236,22 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
     write_text(index, json.dumps({"names": names, "skipped": skipped}))
 
 
-# -------------------------------------------------------------------------------------------------------------- splitting
+# ---------------------------------------------------------------------- splitting
 
 
 def split(names: Sequence[str], rule: Rule = "auto") -> dict[Part, np.ndarray]:
     """Positions of the training, validation and test images; training and validation are never empty."""
-    if rule not in ("auto", "number", "hash"):
-        raise BadInput(f"The split rule is {rule!r}, expected auto, number or hash.")
+    if rule not in get_args(Rule):
+        raise BadInput(f"The split rule is {rule!r}, expected one of {', '.join(get_args(Rule))}.")
     numbered = all(Path(n).stem.isdecimal() for n in names)
-    if rule == "number" and not numbered:
+    if rule in ("number", "ffhq") and not numbered:
         stray = next(n for n in names if not Path(n).stem.isdecimal())
         raise BadInput(
-            f"The split rule 'number' needs file names that are numbers, found {stray!r}. Use the rule "
+            f"The split rule {rule!r} needs file names that are numbers, found {stray!r}. Use the rule "
             "'hash'."
         )
+    if rule == "ffhq":
+        return _group([_by_number(int(Path(n).stem), *_FFHQ) for n in names])
     if rule != "hash" and numbered:
         parts = _group([_by_number(int(Path(n).stem)) for n in names])
         if len(parts["train"]) and len(parts["validation"]):
@@ -266,21 +269,22 @@ def _group(labels: Sequence[Part | None]) -> dict[Part, np.ndarray]:
     return {part: np.flatnonzero(array == part) for part in ("train", "validation", "test")}
 
 
-def _by_number(number: int) -> Part | None:
-    if number < _TEST:
+def _by_number(
+    number: int, test: int = _TEST, validation: int = _VALIDATION, reserved: int = _RESERVED
+) -> Part | None:
+    if number < test:
         return "test"
-    if number < _VALIDATION:
+    if number < validation:
         return "validation"
-    return "train" if number < _RESERVED else None
+    return "train" if number < reserved else None
 
 
 def _by_hash(names: Sequence[str]) -> dict[Part, np.ndarray]:
     if len(names) < 2:
         raise BadInput(f"Training needs at least two images (one is kept for validation), got {len(names)}.")
     u = np.array([int.from_bytes(hashlib.sha256(n.encode()).digest()[:8], "big") / 2**64 for n in names])
-    labels: list[Part | None] = [
-        "test" if v < _HASHED_SHARE else "validation" if v < 2 * _HASHED_SHARE else "train" for v in u
-    ]
+    labels: list[Part | None] = ["validation" if v < 2 * _HASHED_SHARE else "train" for v in u]
+    labels = ["test" if v < _HASHED_SHARE else label for v, label in zip(u, labels, strict=True)]
     if "validation" not in labels:  # a small set: the image nearest to the range stands in
         labels[int(np.argmin(np.where(np.array(labels) == "train", u, np.inf)))] = "validation"
     if "train" not in labels:

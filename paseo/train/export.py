@@ -2,7 +2,7 @@
 they came to be.
 
     folder/codec.safetensors, folder/prior.safetensors
-    folder/config.json       name, latent_space, size, the networks' settings, a training summary and SHA-256 per file
+    folder/config.json       name, latent_space, size, the networks' settings, a summary and SHA-256 per file
 
 `paseo.models.load_model` reads such a folder; operators lie below it in operators/<task>.
 """

@@ -1,6 +1,6 @@
 """Makes the synthetic faces the embedded model was trained on: no real person is in them.
 
-    z = default_rng(seed).standard_normal((1, 512)),   w = mapping(z),   w ← m + 0.8 (w − m),   x = synthesis(w)
+    z = default_rng(seed).standard_normal((1, 512)),  w = mapping(z),  w ← m + 0.8 (w − m),  x = synthesis(w)
 
 The generator is the one inside the PyPI package `random-face` 2021.7.21.1 (Apache-2.0): MobileStyleGAN
 (Belousov, 2021), distilled from a StyleGAN2 that was trained on FFHQ. The package is located and never

@@ -15,14 +15,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-SHARE = 4  # one sample of so many is used
+ONE_OF = 4  # so many samples is used
 
 
 def secant_loss(
     net: nn.Module, R: Callable[[Tensor], Tensor], z: Tensor, s: Tensor, delta: float, rng: torch.Generator
 ) -> Tensor:
     """L_J of the first samples of a batch of clean latents z with noise levels s."""
-    count = max(1, len(z) // SHARE)
+    count = max(1, len(z) // ONE_OF)
     z, s = z[:count], s[:count]
     v = delta * torch.randn(z.shape, generator=rng).to(z)
     both = torch.cat([z + v, z - v])

@@ -100,7 +100,7 @@ def encode(codec: Codec, x: Tensor, device: torch.device, bf16: bool) -> Tensor:
 
 
 def codec_digest(codec: Codec) -> str:
-    """SHA-256 that names the codec's latent space: its own record if it has one, else over all its weights."""
+    """SHA-256 that names the codec's latent space: its own record, or else over all its weights."""
     known = getattr(codec, "hash", "")
     if known or not isinstance(codec, nn.Module):
         return str(known)

@@ -47,7 +47,7 @@ class Recipe(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Trained:
     """How a run ended."""
 
     net: nn.Module  # averaged weights, on the CPU, in eval mode
@@ -61,7 +61,7 @@ class Outcome:
         return {"steps": self.step, "seconds": round(self.seconds, 1), "validation": self.validation}
 
 
-# ------------------------------------------------------------------------------------------------------------- determinism
+# ---- determinism
 
 
 def derive(*numbers: int) -> int:
@@ -95,7 +95,7 @@ class Order:
         return self._permutation
 
 
-# ----------------------------------------------------------------------------------------------------------------- session
+# ---- session
 
 
 @contextlib.contextmanager
@@ -154,10 +154,10 @@ class _Stop:
             signal.signal(name, handler)
 
 
-# -------------------------------------------------------------------------------------------------------------------- loop
+# ---- loop
 
 
-def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Outcome:
+def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Trained:
     """Train `recipe` until its budget is used up or it is interrupted."""
     return _Run(recipe, config, accelerator).go()
 
@@ -207,7 +207,7 @@ class _Run:
         self.step, self.elapsed, self.validated = meta["step"], meta["elapsed"], meta["validated"]
         self.sums, self.validation = meta["sums"], meta["validation"]
 
-    def go(self) -> Outcome:
+    def go(self) -> Trained:
         from tqdm import tqdm
 
         bar = tqdm(
@@ -231,7 +231,7 @@ class _Run:
         self.drawn = -math.inf  # the last plot is due
         self._save()
         self.accelerator.wait_for_everyone()
-        return Outcome(self.ema.net.cpu(), self.step, self.elapsed, self.validation, stop.asked)
+        return Trained(self.ema.net.cpu(), self.step, self.elapsed, self.validation, stop.asked)
 
     def _progress(self) -> float:
         """Used share of the budget; the first process's clock counts for all, else their learning rates would

@@ -6,7 +6,6 @@ Liu et al. and Lipman et al., 2023; the distribution of t is that of SD3 (Esser 
 every image and of its mirror image are encoded once.
 """
 
-# ruff: noqa: RUF009 (option() makes dataclass fields)
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, copy_file, half, load_codec, write_model_config, write_weights
 from paseo.train.latents import clean_latents, codec_digest
-from paseo.train.loop import Outcome, derive, run, session
+from paseo.train.loop import Trained, derive, run, session
 
 _VALIDATION_IMAGES = 256
 EXPORT = "model"  # folder of the exported model below OUT
@@ -50,11 +49,13 @@ class PriorTraining(LoopConfig):
         "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
     )
     mirror: bool = option(True, "Mirror images at random.")
-    batch_size: int = option(32, "Samples per step, over all processes together.")
-    weight_decay: float = option(1e-2, "Decoupled weight decay (AdamW).")
-    beta2: float = option(0.99, "Adam's second-moment decay.")
+    batch_size: int = option(32, "Samples per step, over all processes together.", "[1, 65536]")
+    weight_decay: float = option(1e-2, "Decoupled weight decay (AdamW).", "[0, 10)")
+    beta2: float = option(0.99, "Adam's second-moment decay.", "[0, 1)")
     ema: float = option(
-        0.9995, "Decay of the averaged weights that are validated and exported; 0 for the raw weights."
+        0.9995,
+        "Decay of the averaged weights that are validated and exported; 0 for the raw weights.",
+        "[0, 1)",
     )
     cache: Path | None = budget(
         None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given."
@@ -127,7 +128,7 @@ class PriorRecipe:
         return {"loss": torch.stack(errors).sum().item() / n}
 
 
-def train_prior(config: PriorTraining, codec: Codec | None = None) -> Outcome:
+def train_prior(config: PriorTraining, codec: Codec | None = None) -> Trained:
     """Train, and export a whole model (codec, prior, config) to OUT/model; `codec` stands in for
     config.model's.
     """
@@ -162,7 +163,7 @@ def _initial(config: PriorTraining, channels: int) -> nn.Module:
     return net.requires_grad_(True).train()
 
 
-def _export(outcome: Outcome, recipe: PriorRecipe, config: PriorTraining, source: Path | None) -> None:
+def _export(outcome: Trained, recipe: PriorRecipe, config: PriorTraining, source: Path | None) -> None:
     net = half(outcome.net)
     assert isinstance(net, FlowUNet)
     with torch.no_grad():

@@ -2,7 +2,8 @@
 (synthetic) faces.
 
 Takes minutes, and files that are not part of the project:
-PASEO_TAESD_DIR   the original TAESD safetensors files        PASEO_FACES   a tar file or folder of faces, 128 pixels or more
+PASEO_TAESD_DIR   the original TAESD safetensors files
+PASEO_FACES       a tar file or folder of faces, 128 pixels or more
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ pytestmark = [
     pytest.mark.weights,
     pytest.mark.skipif(
         not (WEIGHTS and FACES),
-        reason="set PASEO_TAESD_DIR to the original TAESD files and PASEO_FACES to faces (a tar file or a folder)",
+        reason="set PASEO_TAESD_DIR to the TAESD files and PASEO_FACES to faces (a tar file or a folder)",
     ),
 ]
 

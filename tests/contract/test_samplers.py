@@ -47,7 +47,7 @@ def test_same_seed_same_result_and_another_seed_another(name: str, schedule: str
 @every_method
 @both_schedules
 def test_one_alone_equals_one_in_a_batch(name: str, schedule: str) -> None:
-    """In float64, where only the order of sums can differ: a coupling through the batch would be of order 1."""
+    """In float64, where only the order of sums can differ: a coupling in the batch would be of order 1."""
     together = supported(name, problem(seeds=(0, 1, 2), dtype=torch.float64))
     together = dataclasses.replace(together, y=together.y.double(), y_z=together.y_z.double())
     batch = sampler(name)(prior(schedule), together, Noise([0, 1, 2]))

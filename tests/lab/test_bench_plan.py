@@ -144,7 +144,7 @@ def test_a_budget_limits_the_denoiser_calls(tmp_path: Path, tiny: Path, photos: 
         ({"metrics": ["beauty"]}, [], "beauty"),
         ({"methods": [{"name": "paseo", "settings": {"stride": 2}}]}, [], "stride"),
         ({"methods": [{"name": "paseo", "settings": {"relaxation": 2.0}}]}, [], "relaxation"),
-        ({}, ["data.count"], "a.b=value"),
+        ({}, ["data.count"], "field=value, such as data.count=10"),
         ({}, ["methods.7.budget=5"], "7"),
         ({}, ["data.count=100"], "100 images"),
     ],

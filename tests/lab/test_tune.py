@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from paseo.errors import BadInput
 from paseo.lab.bench.pictures import load_pictures
 from paseo.lab.bench.setup import Setup
-from paseo.lab.tune.spaces import SPACES, Axis, read_axis, read_grid, space_of
+from paseo.lab.tune.spaces import Axis, declared_space, read_axis, read_grid, space_of
 from paseo.lab.tune.tune import Tuning, tune, write_preset
 from paseo.samplers import METHODS
 from paseo.settings.presets import preset
@@ -37,15 +38,18 @@ def tuning(tmp_path: Path, model: Path, photos: Path, **changes: Any) -> Tuning:
 
 
 def test_every_method_has_a_space_within_its_fields() -> None:
-    assert SPACES.keys() == METHODS.keys()
-    for name, space in SPACES.items():
-        default = METHODS[name].default
+    for name, method in METHODS.items():
+        space = declared_space(name)
+        assert space, name
         for field, axis in space.items():
-            assert hasattr(default, field), f"{name}.{field}"
-            for value in axis.choices or (axis.low, axis.high):
-                from dataclasses import replace
+            for value in axis.ends:
+                replace(method.default, **{field: value})  # the class itself accepts both ends
 
-                replace(default, **{field: value})  # the class itself accepts both ends
+
+@pytest.mark.parametrize("change", ["relaxation=0.1:2", "steps=3:100000", "anchor=arc,arch", "shift=none,0"])
+def test_a_search_outside_of_what_is_allowed_is_refused_before_it_starts(change: str) -> None:
+    with pytest.raises(BadInput, match=f"--space {change}"):
+        space_of("paseo", masks=False, changes=[change])
 
 
 def test_axes_are_read_from_text() -> None:

@@ -99,7 +99,7 @@ def test_reported_residual_is_the_residual() -> None:
 
 @pytest.mark.parametrize("name", ["cg", "gain_cg"])
 def test_members_of_a_batch_do_not_know_each_other(name: str) -> None:
-    """Systems of very different difficulty: an easy one stops early, and that changes nothing for the others."""
+    """Systems of very different difficulty: an easy one stops early, which changes no other."""
     scale = torch.tensor([1e-9, 1.0, 40.0], dtype=F64).view(3, 1)  # one Jacobian per sample
     M = matrix(9, 9, seed=5)
     b = torch.randn(3, 9, dtype=F64, generator=torch.Generator().manual_seed(6))

@@ -1,4 +1,4 @@
-"""`expand="anchor"`: H linearised where the correction starts, one Jacobian product fewer, and why it may be."""
+"""`expand="anchor"`: H linearised where the correction starts, one Jacobian product fewer, and why."""
 
 from __future__ import annotations
 

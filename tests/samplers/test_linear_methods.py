@@ -29,7 +29,7 @@ OPERATORS = {
 def latent_problem(name: str) -> tuple[Problem, torch.Tensor]:
     H, z = OPERATORS[name], torch.randn(2, *SHAPE, generator=torch.Generator().manual_seed(1)).double()
     y = H(z) + 0.1 * torch.randn(H(z).shape, generator=torch.Generator().manual_seed(2)).double()
-    return Problem(y, y, 0.05, H, latent_shape=(2, *SHAPE)), z
+    return Problem(y, y, 0.1, H, latent_shape=(2, *SHAPE)), z
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -110,7 +110,7 @@ def test_where_the_linear_model_comes_from() -> None:
     assert torch.equal(model.y, masked.observed * masked.y_z)
     free = replace(
         masked, operator=LatentMask(torch.ones(()))
-    )  # a mask of one's own: hidden cells have no say
+    )  # a mask of one's own: hidden cells do not count
     assert torch.equal(linear_model(free).A(masked.y_z), model.A(masked.y_z))
     scaled = linear_model(replace(pixels, codec=IdentityCodec(2, std=0.5)))
     z, r = prior().sample(Noise([0, 1])), Noise([2, 3]).like(pixels.y)

@@ -382,7 +382,7 @@ def test_the_same_run_in_every_view(schedule: Any, view: Callable[[Prior], Prior
 
 
 def test_a_shift_replaces_the_grid_on_any_prior() -> None:
-    """Shift 1 is the uniform flow grid, and shift 3 visits the same levels on a VP prior as on a flow prior."""
+    """Shift 1 is the uniform flow grid, and shift 3 visits the same levels on VP and flow priors."""
     task, noise = problem(2), Noise([0, 1])
     plain = PASEO(steps=12, operator_noise=0.1)
     own, one = (s(prior(Flow()), task, Noise([0, 1])) for s in (plain, replace(plain, shift=1.0)))

@@ -61,7 +61,7 @@ class Run:
 
 
 def inside(run: Run, x0_pxy: Tensor, V: Tensor, level: float) -> Tensor:
-    """The minimiser of ‖y − H(x̂₀′ + V c)‖² + (r²+λ) ‖V c‖²_{Cov⁻¹}, by dense algebra; V has orthonormal columns."""
+    """argmin ‖y − H(x̂₀′ + V c)‖² + (r²+λ) ‖V c‖²_{Cov⁻¹}, by dense algebra; V is orthonormal."""
     HV = run.H.H @ V
     A = HV.T @ HV + TRUST * V.T @ precision(run.model, level) @ V
     return x0_pxy + (V @ torch.linalg.solve(A, HV.T @ (run.y - run.H(x0_pxy))[0]))[None]

@@ -78,7 +78,7 @@ def test_diffpir_with_a_blur() -> None:
 
 @pytest.mark.parametrize(("rank", "q", "d"), [(5, 5, 9), (9, 9, 9), (3, 7, 9)])
 def test_ddnm_is_the_limit_of_no_noise(rank: int, q: int, d: int) -> None:
-    """DDNM: H⁺y + (I − H⁺H) x. The gap closes like r², also for a rank-deficient H and a y outside its range."""
+    """DDNM: H⁺y + (I − H⁺H) x. The gap closes like r², also where H lacks rank or y is out of its range."""
     M = normal(q, rank) @ normal(rank, d, seed=1)
     H, z, y = LatentMatrix(M), normal(2, d, seed=2), normal(2, q, seed=3)
     pinv = torch.linalg.pinv(M)

@@ -209,7 +209,7 @@ def test_a_mixture_is_sampled_with_its_weights_when_nothing_is_observed() -> Non
 
 @pytest.mark.parametrize("name", ["mask", "blur"])
 def test_exact_posterior_draws_are_calibrated(name: str) -> None:
-    """The yardstick of the check with exact operators: spread 1 and flat ranks, for truths of the same law."""
+    """The yardstick of the check with exact operators: spread 1, flat ranks, for truths of the same law."""
     shape, r = (8, 16, 16), 0.05
     power = natural_spectrum(shape)
     prior = Gaussian(torch.zeros(shape, dtype=F64), Stationary(power))

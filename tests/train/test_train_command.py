@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from typer.testing import CliRunner
 from paseo.apps.cli.main import app
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.operators.store import load_operator
+from paseo.setting import settings_of
 from paseo.train.codec import CodecTraining
 from paseo.train.config import LoopConfig
 from paseo.train.export import half, write_model_config, write_weights
@@ -47,13 +47,14 @@ def test_every_setting_is_an_option_with_help(verb: str, kind: type[LoopConfig])
     result = CliRunner().invoke(app, ["train", verb, "--help"])
     assert result.exit_code == 0, result.output
     words = " ".join(result.output.split())
-    for field in fields(kind):
-        assert "--" + field.name.replace("_", "-") in words
-        assert " ".join(field.metadata["help"].split()[:3]) in words
+    for declared in settings_of(kind):
+        assert "--" + declared.name.replace("_", "-") in words
+        assert " ".join(declared.words.split()[:3]) in words
 
 
 def test_operator_from_the_command_line(photos: Path, tmp_path: Path, model: Path) -> None:
-    line = f"train operator --data {photos} --model {model} --task sr8 --size 32 --steps 4 --batch-size 4 --device cpu --quiet --json -"
+    line = f"train operator --data {photos} --model {model} --task sr8 --size 32 --steps 4 --batch-size 4"
+    line += " --device cpu --quiet --json -"
     result = CliRunner().invoke(app, [*line.split(), "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["steps"] == 4
@@ -66,7 +67,7 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         ["train", "operator", "--data", str(tmp_path), "--out", str(tmp_path), "--task", "sr4", "--lr", "-1"],
     )
     assert result.exit_code == 2
-    assert "lr is -1.0, expected a number above 0" in result.output
+    assert "lr=-1.0 cannot be used: expected a number in (0, 1000]" in result.output
     assert "Traceback" not in result.output
 
 

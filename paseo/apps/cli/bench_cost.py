@@ -1,4 +1,4 @@
-"""`paseo bench cost`: seconds and memory of PASEO at full size, against the denoiser calls it makes anyway."""
+"""`paseo bench cost`: seconds and memory of PASEO at full size, beside its denoiser calls."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def cost(
     """Measure full-size networks with random weights: denoiser call, correction, encode, decode, peak memory.
 
     \b
-      paseo bench cost --arch sd15                      Stable Diffusion 1.5, 512×512, the paper's settings of five tasks
-      paseo bench cost --arch sd35 --steps 3 -t sr4     Stable Diffusion 3.5 medium, one task, three denoiser calls
-      paseo bench cost --arch embedded --methods all    every method on the embedded model's networks, per step
+      paseo bench cost --arch sd15                     Stable Diffusion 1.5, 512×512, five tasks
+      paseo bench cost --arch sd35 --steps 3 -t sr4    Stable Diffusion 3.5 medium, one task, three calls
+      paseo bench cost --arch embedded --methods all   every method on the embedded model's networks, per step
 
     With --methods, two memories are shown: the peak of what is allocated, and what autograd keeps for the
     backward pass.

@@ -76,12 +76,25 @@ def _text(entry: dict[str, Any]) -> str:
     return "\n".join([*lines, *(["", entry["card"].rstrip()] if entry["card"] else [])])
 
 
-def methods(json: JsonOption = None) -> None:
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show the settings of this one.")] = None,
+    json: JsonOption = None,
+) -> None:
     """List the samplers: PASEO and the methods it is compared with, what they need and what they
     differentiate.
-    """
-    from paseo.samplers import describe
 
+    \b
+      paseo methods           a table
+      paseo methods paseo     its settings: symbol, default, what is allowed, what it is
+    """
+    from paseo.samplers import describe, method
+    from paseo.settings.table import rows as settings_rows
+
+    if name is not None:
+        settings = settings_rows(method(name).cls)
+        head = ("--set", "symbol", "default", "allowed", "tuned over", "what it is")
+        emit(json, settings, table(head, [[str(value) for value in row.values()] for row in settings]))
+        return
     rows = describe()
     shown = [
         (r["name"], r["paper"], r["needs"], r["differentiates"], r["nfe"], r["cannot"] or None) for r in rows

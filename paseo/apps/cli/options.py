@@ -1,15 +1,15 @@
-"""Options from a dataclass: each field is an option with its type, default and the help text in its metadata."""
+"""Options from a dataclass: each field is an option with its type, default and words."""
 
 from __future__ import annotations
 
 import argparse
-import types
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from paseo.errors import BadInput
+from paseo.setting import without_none
 from paseo.settings.parse import parse
 
 
@@ -38,10 +38,10 @@ def _add(parser: argparse.ArgumentParser, f: Field[Any], hint: Any) -> None:
         "dest": f.name,
         "required": required,
         "default": MISSING,
-        "help": f"{f.metadata.get('help', '')} ({shown})",
+        "help": f"{f.metadata.get('setting', {}).get('words', '')} ({shown})",
     }
     options["help"] = options["help"].replace("%", "%%")
-    inner = _without_none(hint)
+    inner, _ = without_none(hint)
     flag = "--" + f.name.replace("_", "-")
     if inner is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
@@ -67,15 +67,6 @@ def _reader(hint: Any, name: str) -> Any:
     return read
 
 
-def _without_none(hint: Any) -> Any:
-    options = (
-        [o for o in get_args(hint) if o is not type(None)]
-        if get_origin(hint) in (Union, types.UnionType)
-        else [hint]
-    )
-    return options[0] if len(options) == 1 else hint
-
-
 def _metavar(hint: Any) -> Any:
     if get_origin(hint) is Literal:
         return "|".join(map(str, get_args(hint)))
@@ -87,10 +78,6 @@ def _metavar(hint: Any) -> Any:
 def _words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (
-        ",".join(map(str, value))
-        if isinstance(value, tuple)
-        else str(value).lower()
-        if value is None
-        else str(value)
-    )
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value)

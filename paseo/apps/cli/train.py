@@ -35,16 +35,16 @@ PRIOR = """Train a flow prior on the latents of a codec.
 
 The whole model, codec included, is exported to OUT/model, which `--model` of every verb takes.
 """
-OPERATOR = """Train the latent operator of a degradation: a known one, a function of yours, or one that is known by example only.
+OPERATOR = """Train the latent operator of a degradation: a known one, your function, or by examples.
 
   paseo train operator --data faces --task sr4 --out runs/sr4
-  paseo train operator --data faces --task weather:fog --out runs/fog      the function fog of weather.py, on images in [0,1]
-  paseo train operator --pairs clean degraded --out runs/scanner           before/after images with the same file stems
+  paseo train operator --data faces --task weather:fog --out runs/fog      fog of weather.py, images in [0,1]
+  paseo train operator --pairs clean degraded --out runs/scanner           before/after images, same stems
 
 The operator is exported to OUT/operator, which `paseo restore --operator` takes.
 """
 COMMON = """
-A run that was interrupted, even by a power cut, goes on when the same command is given again. Several processes:
+A run that was interrupted, even by a power cut, goes on when the command is given again. Several processes:
 
   torchrun --nproc-per-node 4 -m paseo train operator …
 """
@@ -59,7 +59,7 @@ def _train(
         say("paseo: interrupted; the same command goes on from here")
         raise typer.Exit(130)
     if os.environ.get("RANK", "0") != "0":
-        return  # one process of several speaks
+        return  # of several processes only one prints
     numbers = ", ".join(f"{k} {v:.4g}" for k, v in outcome.validation.items())
     emit(
         target,

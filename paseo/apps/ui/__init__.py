@@ -1,6 +1,6 @@
 """The page in the browser: `paseo ui`. Gradio draws it; the work is done by the code behind `paseo restore`.
 
-    fields.py     a sampler's settings with their symbols, read from its source
+    fields.py     a sampler's settings as boxes
     form.py       what was filled in → the plan of the command line, and the limits on what may be uploaded
     work.py       one run in a thread: progress, preview, cancel
     results.py    pictures, scores and files of a finished run

@@ -35,5 +35,6 @@ def ui(
     if importlib.util.find_spec("gradio") is None:  # imported later, once its surroundings are set
         raise PaseoError("The page needs gradio. Install it with: pip install 'gradio>=6'")
     from paseo.apps.ui.server import serve
+    from paseo.models import AUTO
 
-    serve(host=host, port=port, models=tuple(model or ("faces-128",)), share=share, browser=browser)
+    serve(host=host, port=port, models=tuple(model or (AUTO,)), share=share, browser=browser)

@@ -14,8 +14,8 @@ CSS = """
 #title h1 { margin-bottom: 0; } #title p { margin-top: .2rem; opacity: .8; }
 .bar { height: .7rem; border-radius: .35rem; background: var(--border-color-primary); overflow: hidden; }
 .bar > div { height: 100%; background: var(--color-accent); transition: width .25s linear; }
-.bar-text { display: flex; justify-content: space-between; gap: .2rem 1rem; flex-wrap: wrap; margin-top: .35rem;
-  font-variant-numeric: tabular-nums; }
+.bar-text { display: flex; justify-content: space-between; gap: .2rem 1rem; flex-wrap: wrap;
+  margin-top: .35rem; font-variant-numeric: tabular-nums; }
 .note { padding: .55rem .8rem; border-radius: .4rem; background: var(--background-fill-secondary);
   border-left: .25rem solid var(--color-accent); }
 .note.bad { border-left-color: #c0392b; } .note.quiet { border-left-color: var(--border-color-primary); }
@@ -26,7 +26,8 @@ table.scores tr + tr td { border-top: 1px solid var(--border-color-primary) !imp
 table.scores th:first-child, table.scores td:first-child { text-align: left; }
 .legend { display: flex; align-items: center; gap: .5rem; font-size: .85rem; }
 .legend span.scale { flex: 1 0 4rem; height: .6rem; border-radius: .3rem;
-  background: linear-gradient(90deg, rgb(0,0,4), rgb(87,16,110), rgb(188,55,84), rgb(249,142,9), rgb(252,255,164)); }
+  background: linear-gradient(90deg, rgb(0,0,4), rgb(87,16,110), rgb(188,55,84), rgb(249,142,9),
+  rgb(252,255,164)); }
 .wide { overflow-x: auto; contain: inline-size; }
 @media (max-width: 480px) {
   .gradio-container .main.fillable { padding: .6rem !important; }
@@ -34,12 +35,14 @@ table.scores th:first-child, table.scores td:first-child { text-align: left; }
 }
 #advanced .label-text { overflow-wrap: anywhere; }
 #picture .image-frame, #picture .image-frame img { width: 100%; height: 100%; object-fit: contain; }
-#gallery .fixed-height, #side-by-side .fixed-height { min-height: 0 !important; max-height: none !important; overflow: visible; }
+#gallery .fixed-height, #side-by-side .fixed-height {
+  min-height: 0 !important; max-height: none !important; overflow: visible; }
 #gallery .grid-container, #side-by-side .grid-container {
   grid-template-columns: repeat(auto-fill, minmax(max(8.5rem, 20%), 1fr)) !important; }
 #gallery .caption-label, #side-by-side .caption-label { opacity: 1; max-width: 94%; }
 #advanced .form { align-items: stretch; }
-#advanced .block:not(:has(input[type=checkbox])), #advanced .block:not(:has(input[type=checkbox])) > :is(label, .container) {
+#advanced .block:not(:has(input[type=checkbox])),
+#advanced .block:not(:has(input[type=checkbox])) > :is(label, .container) {
   display: flex; flex-direction: column; flex-grow: 1; }
 #advanced [data-testid=block-info] { align-self: flex-start; }
 #advanced .input-container, #advanced .container > .wrap { margin-top: auto; }
@@ -63,7 +66,10 @@ def theme(gr: Any) -> Any:
     )
 
 
-LEGEND = '<div class="legend"><span>draws agree</span><span class="scale"></span><span>differ by ≥ 0.2</span></div>'
+LEGEND = (
+    '<div class="legend"><span>draws agree</span><span class="scale"></span>'
+    "<span>differ by ≥ 0.2</span></div>"
+)
 IDLE = '<div class="note quiet">Ready.</div>'
 WAITING = '<div class="note quiet">Waiting for a free place: one run at a time.</div>'
 
@@ -87,7 +93,8 @@ def bar(progress: Progress, what: str = "") -> str:
     ]
     cells = "".join(f"<span>{escape(p)}</span>" for p in parts if p)
     return (
-        f'<div class="bar" role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" aria-valuemax="100">'
+        f'<div class="bar" role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" '
+        'aria-valuemax="100">'
         f'<div style="width:{percent:.1f}%"></div></div><div class="bar-text">{cells}</div>'
     )
 
@@ -119,5 +126,8 @@ def scores(
         text = score_text(values)
         cells = [name, *(text.get(c, "-") for c in columns), *(more[m][i] for m in more)]
         lines.append("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
-    foot = f"Consistency: RMS of A(x̂) − y on the [0,1] scale. About σ_y = {sigma_y:g} means that the picture explains the measurement."
+    foot = (
+        "Misfit: RMS of A(x̂) − y over the pixels that were seen, on the [0,1] scale. "
+        f"About σ_y = {sigma_y:g} means that the picture explains the measurement."
+    )
     return f'<div class="wide"><table class="scores"><tr>{head}</tr>{"".join(lines)}</table></div><small>{escape(foot)}</small>'

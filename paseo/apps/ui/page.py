@@ -17,10 +17,11 @@ from paseo.apps.ui.work import Progress
 from paseo.degrade import task as find_task
 from paseo.errors import PaseoError
 from paseo.images import EXTENSIONS, fit_square, to_pil
-from paseo.models import ROOT
+from paseo.models import DEFAULT, ROOT
 
 TITLE = """# PASEO
-Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small learned operator."""
+Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small
+learned operator."""
 WAYS = [
     ("Show me: spoil a sharp picture, then restore it", SHOW),
     ("My picture is already degraded: restore it", OWN),
@@ -93,9 +94,11 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         )
         for upload in (ask["picture"], ask["editor"]):
             uploads_only(upload)
-        note = "<small>Paint over what is to be filled. Nothing painted: the box in the centre is filled.</small>"
+        note = "<small>Paint over what is to be filled; if nothing is painted, the box in the centre.</small>"
         gr.HTML(note, padding=True, elem_id="mask-note")
-        ask["keep_known"] = gr.Checkbox(False, label="Copy the seen pixels from the picture")
+        ask["keep_known"] = gr.Checkbox(
+            True, label="Copy the seen pixels from the picture, where a hole is painted"
+        )
     with gr.Row():
         ask["seed"] = gr.Number(0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed")
         ask["sigma"] = gr.Number(0.01, label="Noise σ_y", minimum=0, maximum=1, step=0.01, elem_id="sigma")
@@ -142,7 +145,7 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
 
 
 def _samples(models: tuple[str, ...]) -> list[list[str]]:
-    folders = [ROOT / m / "samples" for m in (*models, "faces-128")]
+    folders = [ROOT / m / "samples" for m in (*models, DEFAULT)]
     return [
         [str(p)]
         for p in sorted(

@@ -48,7 +48,7 @@ def running(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    models: tuple[str, ...] = ("faces-128",),
+    models: tuple[str, ...] = ("auto",),
     share: bool = False,
     browser: bool = False,
 ) -> Generator[str]:

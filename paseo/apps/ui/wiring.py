@@ -68,8 +68,18 @@ def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | 
     try:
         hole = painted(values.pop("editor"))
         settings = desk.assignments(values["model"], values["task"], method, names, pool)
+        ticked = values.pop("keep_known")
+        kept = ticked if hole is not None else None  # the box is about painted holes
         numbers = {"seed": int(values.pop("seed") or 0), "sigma": float(values.pop("sigma") or 0.0)}
-        return Form(**values, **numbers, method=method, draws=int(draws), hole=hole, settings=settings)
+        return Form(
+            **values,
+            **numbers,
+            keep_known=kept,
+            method=method,
+            draws=int(draws),
+            hole=hole,
+            settings=settings,
+        )
     except PaseoError as error:
         return error
 

@@ -4,8 +4,10 @@ RUN/config.yaml, plan.jsonl, unsupported.json
 RUN/cells/<task>/<method>/<image>-s<seed>-<key>.png            the restoration, 8 bit
                                                .safetensors    features for distances between distributions
                                                .cost.json      seconds and memory: what no two runs share
-                                               .json           the row; written last, so that it vouches for the others
-RUN/failures/<task>/<method>/….json                            what went wrong; removed when the cell succeeds later
+                                               .json           the row; written last, so that it vouches for
+                                               the others
+RUN/failures/<task>/<method>/….json                            what went wrong; removed when the cell
+succeeds later
 RUN/truths/<image>-<sha>.png, .safetensors                     the images themselves and their features
 RUN/measurements/<task>/<image>-<sha>.png                      what the methods were given
 """

@@ -1,8 +1,10 @@
 """Features of single images, stored beside them, so that distances between sets of images never gather
 anything.
 
-`vgg16`       (512,): the last stage of VGG16, averaged over the image; for the kernel distance, which is not KID
-`inception`   (2048,): the pool features of the Inception network of FID and KID, if its weights are given as a file
+`vgg16`       (512,): the last stage of VGG16, averaged over the image; for the kernel distance, which is
+              not KID
+`inception`   (2048,): the pool features of the Inception network of FID and KID, if its weights are given
+              as a file
 `…_hole`      the same of the hole's bounding box, for tasks that hide pixels
 """
 

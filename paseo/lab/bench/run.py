@@ -60,7 +60,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Tally:
     """What became of a run."""
 
     cells: int  # of the shard
@@ -80,7 +80,7 @@ def run(
     shard: Shard | None = None,
     advance: Advance = lambda n: None,
     ray_options: Any = None,
-) -> Outcome:
+) -> Tally:
     """Compute what is missing. `advance(n)` is told of every n cells that are done, skipped or failed."""
     start, shard = time.perf_counter(), shard or Shard()
     config, store, cells = config_of(folder), Store(folder), read_plan(folder)
@@ -96,15 +96,15 @@ def run(
         folder / "conditions.json", {**conditions(), "device": config.device, "threads": config.threads}
     )
     prepare(store, config, [cell for unit in open_units for cell in unit], pictures)
-    job = Job(config, store, pictures, engine, advance, ray_options)
+    job = Computation(config, store, pictures, engine, advance, ray_options)
     first, again = _repeated(open_units)
     for part in (first, again):
         job.compute(job.adopt(part, cells))
-    return Outcome(count, skipped, job.done, job.failed, time.perf_counter() - start)
+    return Tally(count, skipped, job.done, job.failed, time.perf_counter() - start)
 
 
 @dataclass
-class Job:
+class Computation:
     """What a run works with, and its tally."""
 
     config: BenchConfig

@@ -1,14 +1,14 @@
-"""What recall does to calibration, where the posterior is known: the rows of `posterior` and `lincheck` with K
-pairs remembered and with none.
+"""What recall does to calibration, where the posterior is known: the rows of `posterior` and `lincheck` with
+K pairs remembered and with none.
 
 PASEO with 28 steps on 3×8×8 latents of a natural Gaussian prior, whose denoiser is exact, seen through a mask
-(a half hidden), a circular blur or a dense random matrix with half as many rows as the latent has entries. Truths
-come from the prior, several draws for each, all rules with the same measurements and seeds:
+(a half hidden), a circular blur or a dense random matrix with half as many rows as the latent has entries.
+Truths come from the prior, several draws for each, all rules with the same measurements and seeds:
 
-    mean_error    ‖mean of the draws − posterior mean‖ / ‖posterior mean − prior mean‖, RMS over truths, without the part
-                  that a finite number of draws of the posterior would have
-    seen, hidden  √(variance of the draws / posterior variance), along the directions that the measurement shows and along
-                  the others; 1 is right, below 1 is over-confident
+    mean_error    ‖mean of the draws − posterior mean‖ / ‖posterior mean − prior mean‖, RMS over truths,
+                  without the part that a finite number of draws of the posterior would have
+    seen, hidden  √(variance of the draws / posterior variance), along the directions that the measurement
+                  shows and along the others; 1 is right, below 1 is over-confident
     coverage      how often an entry of a draw lies in the posterior's central 90 %
     spread        RMS distance between two draws ÷ RMS distance from a draw to the truth; 1 when calibrated
     tv            of the truth's rank among the draws from the uniform law

@@ -1,4 +1,4 @@
-"""What is worth tuning in each method, and between which bounds.
+"""What is worth tuning in each method, and between which bounds: as the settings' declarations say.
 
     Axis(0.1, 1.0, log=True)        a number; whole where both bounds are
     Axis(choices=("arc", "fresh"))  one of several values
@@ -9,12 +9,14 @@ A space may be changed on the command line: `--space relaxation=0.1:1:log`, `--s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from paseo.errors import BadInput
 from paseo.samplers import method as find_method
+from paseo.setting import settings_of
+from paseo.settings.parse import field_name, split_assignment
 
 Value = bool | int | float | str | None
 
@@ -38,14 +40,20 @@ class Axis:
             )
 
     @property
-    def whole(self) -> bool:
+    def counts(self) -> bool:
+        """Whole numbers only."""
         return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        """The values between which, or among which, it searches."""
+        return self.choices or (self.low, self.high)
 
     def suggest(self, trial: Any, name: str) -> Value:
         """A value from an Optuna trial."""
         if self.choices:
             return trial.suggest_categorical(name, list(self.choices))
-        if self.whole:
+        if self.counts:
             return trial.suggest_int(name, int(self.low), int(self.high), log=self.log)
         return self.short(trial.suggest_float(name, self.low, self.high, log=self.log))
 
@@ -68,88 +76,29 @@ class Axis:
 
 
 Space = dict[str, Axis]
+MASKED = {("paseo", "weight"): True}  # weights other than ones are for tasks that hide pixels
 
 
-def _positive(low: float, high: float) -> Axis:
-    return Axis(low, high, log=True)
-
-
-_CG = _positive(1, 8)
-_SHARE = Axis(choices=(0.0, 0.85, 1.0))
-
-SPACES: dict[str, Space] = {
-    "paseo": {
-        "inner_steps": Axis(1, 4),
-        "cg_budget": _CG,
-        "relaxation": _positive(0.15, 1.0),
-        "damping": Axis(choices=(0.0, 0.001, 0.005, 0.02, 0.05, 0.2)),
-        "operator_noise": _positive(0.005, 1.0),
-        "anchor": Axis(choices=("arc", "denoiser")),
-        "start": Axis(choices=("proxy", "mean")),
-        "eta": Axis(choices=("ddpm", "square", "sqrt")),
-        "shift": Axis(choices=(None, 2.0, 3.0)),
-        "weight": Axis(choices=("soft", "fixed", "mask"), masked=True),
-    },
-    "silo": {
-        "scale": _positive(0.25, 64.0),
-        "shift": Axis(choices=(None, 0.125, 0.25, 0.5, 1.0, 2.0)),
-        "eta": Axis(choices=(0.0, 1.0)),
-    },
-    "resample": {
-        "guidance": _positive(0.01, 3.0),
-        "lr_latent": _positive(1e-3, 0.1),
-        "every": Axis(choices=(5, 10, 15, 25)),
-        "resample_scale": _positive(4.0, 400.0),
-    },
-    "psld": {
-        "guidance": _positive(0.1, 100.0),
-        "gluing": _positive(0.01, 10.0),
-        "eta": Axis(choices=(0.0, 1.0)),
-    },
-    "gml-dps": {
-        "guidance": _positive(0.1, 100.0),
-        "goodness": _positive(0.01, 10.0),
-        "eta": Axis(choices=(0.0, 1.0)),
-    },
-    "ldps": {"guidance": _positive(0.1, 100.0), "eta": Axis(choices=(0.0, 1.0))},
-    "ding": {
-        "observation_noise": _positive(1e-3, 1.0),
-        "eta": Axis(choices=("ddpm", "square", "sqrt")),
-        "erode": Axis(choices=(False, True)),
-    },
-    "daps": {
-        "step_size": _positive(1e-7, 1e-2),
-        "step_ratio": Axis(choices=(0.1, 0.43, 1.0)),
-        "tau": _positive(0.005, 0.2),
-    },
-    "red-diff": {"lr": _positive(0.01, 5.0), "prior_weight": _positive(0.01, 4.0)},
-    "flow-dps": {"step_size": _positive(0.1, 100.0), "inner_steps": Axis(choices=(1, 3, 10))},
-    "flow-chef": {"step_size": _positive(0.1, 100.0), "inner_steps": Axis(choices=(1, 3, 10))},
-    "pnp-flow": {
-        "lr": _positive(0.01, 20.0),
-        "weighting": Axis(choices=("constant", "power")),
-        "exponent": Axis(choices=(0.25, 0.5, 1.0)),
-    },
-    "dds": {"gamma": _positive(0.1, 1000.0), "cg_budget": _CG, "eta": _SHARE},
-    "diffpir": {
-        "lam": _positive(0.1, 1000.0),
-        "zeta": Axis(choices=(0.1, 0.25, 0.5, 1.0)),
-        "last_data_step": Axis(choices=(False, True)),
-    },
-    "ddnm": {"eta": _SHARE, "cg_budget": _CG, "plus": Axis(choices=(False, True))},
-}
+def declared_space(method: str) -> Space:
+    """What the method's declarations say is worth tuning (`paseo.setting`)."""
+    found = {
+        s.name: read_axis(f"{s.name}={s.tune}")[1] for s in settings_of(find_method(method).cls) if s.tune
+    }
+    return {name: replace(axis, masked=MASKED.get((method, name))) for name, axis in found.items()}
 
 
 def space_of(
     method: str, *, masks: bool, fixed: Mapping[str, Any] | None = None, changes: Sequence[str] = ()
 ) -> Space:
     """The axes of a method for a task that hides pixels or not, without the fields that are fixed."""
-    known = {f.name for f in fields(find_method(method).cls)}
-    space = {name: axis for name, axis in SPACES[method].items() if axis.masked in (None, masks)}
+    known = {s.name: s for s in settings_of(find_method(method).cls)}
+    space = {name: axis for name, axis in declared_space(method).items() if axis.masked in (None, masks)}
     for change in changes:
         name, axis = read_axis(change)
         if name not in known:
             raise BadInput(f"{method} has no setting {name!r}. It has: {', '.join(sorted(known))}.")
+        if outside := [value for value in axis.ends if not known[name].allows(value)]:
+            raise BadInput(f"--space {change}: {known[name].refusal(outside[0])}")
         space[name] = axis
     space = {name: axis for name, axis in space.items() if name not in (fixed or {})}
     if not space:
@@ -159,12 +108,12 @@ def space_of(
 
 def read_axis(text: str) -> tuple[str, Axis]:
     """field=low:high, field=low:high:log or field=a,b,c."""
-    name, equals, body = text.partition("=")
-    if not equals or not body:
+    written, body = split_assignment(text, "relaxation=0.1:1:log")
+    name, parts = field_name(written), body.split(":")
+    if not body:
         raise BadInput(f"{text!r} is not a range: write field=low:high, field=low:high:log or field=a,b,c.")
-    parts = body.split(":")
     if len(parts) == 1:
-        return name.strip().replace("-", "_"), Axis(choices=tuple(_literal(p) for p in body.split(",")))
+        return name, Axis(choices=tuple(_literal(p) for p in body.split(",")))
     low, high = _literal(parts[0]), _literal(parts[1])
     if (
         len(parts) > 3
@@ -174,7 +123,7 @@ def read_axis(text: str) -> tuple[str, Axis]:
         raise BadInput(
             f"{text!r} is not a range: write field=low:high, or field=low:high:log for a logarithmic one."
         )
-    return name.strip().replace("-", "_"), Axis(low, high, log=len(parts) == 3)  # ty: ignore[invalid-argument-type]  (numbers, as just checked)
+    return name, Axis(low, high, log=len(parts) == 3)  # ty: ignore[invalid-argument-type]  (numbers)
 
 
 def _literal(text: str) -> Value:

@@ -51,17 +51,12 @@ def test_the_drawer_has_every_setting_once(method: object) -> None:
     assert all(sum(f.kind == kind for f in shown) <= most(kind) for kind in KINDS)
 
 
-def test_symbols_come_from_the_comments_of_the_sampler() -> None:
-    symbols = {f.name: f.symbol for f in fields_of(PASEO)}
-    assert symbols["inner_steps"] == "P"
-    assert (symbols["cg_budget"], symbols["relaxation"], symbols["damping"], symbols["operator_noise"]) == (
-        "C",
-        "ρ",
-        "λ",
-        "r",
-    )
-    assert (symbols["anchor"], symbols["weight"], symbols["eta"]) == ("z_a", "W", "η_k")
-    assert symbols["steps"] == ""  # "time points …" is no symbol
+def test_a_box_says_symbol_words_and_range() -> None:
+    boxes = {f.name: f for f in fields_of(PASEO)}
+    assert boxes["relaxation"].label == "relaxation  ρ"
+    assert boxes["relaxation"].note == "fraction of each correction taken: a number in (0, 1]"
+    assert [boxes[name].kind for name in ("steps", "anchor", "perturb_prior")] == list(KINDS)
+    assert boxes["anchor"].choices == ("arc", "fresh", "denoiser", "linear", "noisy")
 
 
 def test_only_what_was_changed_is_set(desk: Desk) -> None:
@@ -92,7 +87,7 @@ def test_a_run_gives_progress_and_then_the_result(desk: Desk) -> None:
     assert [row.name for row in result.rows] == ["seed 0", "seed 1", "mean"]
     assert result.nfe == 5
     assert not [f for f in result.files if f.parent.name == "input"]  # the upload itself was taken
-    assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "consistency"}
+    assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "misfit"}
     assert all(desk.root in f.parents and f.is_file() for f in result.files)
     assert result.sidecar.suffix == ".json"
 
@@ -118,7 +113,7 @@ def test_cancel_reaches_a_run_that_waits_and_one_that_works(desk: Desk) -> None:
         (Form(str(SAMPLE), draws=99), "99 draws"),
         (Form(str(SAMPLE), seed=-1), "seed -1"),
         (Form(str(SAMPLE), sigma=3.0), "noise 3"),
-        (Form(str(SAMPLE), settings=("steps=2",)), "at least 3 time points"),
+        (Form(str(SAMPLE), settings=("steps=2",)), "a whole number in [3, 10000]"),
         (Form(str(SAMPLE), model="elsewhere"), "does not offer the model"),
     ],
 )
@@ -258,7 +253,8 @@ def test_the_command_line_names_what_differs(tmp_path: Path) -> None:
     ready = prepare(form, tmp_path, 128)
     assert (
         ready.command
-        == "paseo restore 2000001.jpg -o restored --task sr4 --samples 2 --seed 5 --sigma 0.02 --degrade --set steps=4"
+        == "paseo restore 2000001.jpg -o restored --task sr4 --samples 2 --seed 5 --sigma 0.02 --degrade "
+        "--set steps=4"
     )
     base = ready.plan.sampler
     assert "--set" not in command_line(ready.plan, "a.png", "paseo", base, ("steps=4",))
