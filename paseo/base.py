@@ -149,6 +149,17 @@ class BindsNoise(Protocol):
 
 
 @runtime_checkable
+class BindsDegradation(Protocol):
+    """An operator that may serve a family of degradations and is then told the one at hand."""
+
+    @property
+    def serves_family(self) -> bool: ...
+    def bind(self, sigma_y: float, condition: Condition | None = None) -> LatentOperator:
+        """H_ψ at one noise level and, of a family, for one degradation."""
+        ...
+
+
+@runtime_checkable
 class SolvesExactly(Protocol):
     """An operator whose correction has a closed form."""
 
@@ -216,7 +227,8 @@ class Step:
     trace: dict[str, Any] = field(default_factory=dict)
 
 
-Watch = Callable[[Step], None]
+Watch = Callable[[Step], Tensor | None]
+"""A hook that is shown every step; a state that it returns takes the place of `step.x`, None changes nothing."""
 
 
 def ignore(step: Step) -> None:

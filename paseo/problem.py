@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from paseo.base import (
+    BindsDegradation,
     BindsNoise,
     Codec,
     Degradation,
@@ -27,6 +28,7 @@ from paseo.base import (
     Prior,
     Problem,
 )
+from paseo.degrade.family import condition_of
 from paseo.units import signed_std, to_signed
 
 
@@ -46,7 +48,7 @@ def pose(
     """
     y = to_signed(y.to(device_of(codec)))
     lifted, fitted = fit(y, degradation, codec, prior, size)
-    return encoded(y, lifted, fitted, bound(operator, sigma_y), degradation, sigma_y)
+    return encoded(y, lifted, fitted, bound(operator, sigma_y, degradation, fitted), degradation, sigma_y)
 
 
 def encoded(
@@ -114,8 +116,15 @@ def extend(x: Tensor, size: tuple[int, int]) -> Tensor:
     return x
 
 
-def bound(operator: LatentOperator | BindsNoise, sigma_y: float) -> LatentOperator:
-    """H_ψ at the measurement's noise level ([0,1] units); plain callables are taken as they are."""
+def bound(
+    operator: LatentOperator | BindsNoise, sigma_y: float, degradation: Degradation, fitted: Padded
+) -> LatentOperator:
+    """H_ψ at the measurement's noise level ([0,1] units) and, of a family, for this degradation; plain
+    callables are taken as they are.
+    """
+    if isinstance(operator, BindsDegradation) and operator.serves_family:
+        condition = condition_of(degradation, fitted.factor, fitted.size, fitted.padded)
+        return operator.bind(sigma_y, condition)
     return operator.bind(sigma_y) if isinstance(operator, BindsNoise) else operator
 
 

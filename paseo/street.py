@@ -106,8 +106,9 @@ def restore(
     sampler = sampler.sampler if isinstance(sampler, Preset) else sampler
     what = f"the restoration of {len(y)} images that were measured at {y.shape[-2]}×{y.shape[-1]}"
     with out_of_memory(what, way_out(len(y))):
-        y, H = to_signed(y.to(device_of(codec))), bound(operator, sigma_y)
+        y = to_signed(y.to(device_of(codec)))
         lifted, fitted = fit(y, degradation, codec, prior, size)
+        H = bound(operator, sigma_y, degradation, fitted)
         tiles = tiling(prior, codec, H, fitted.latent_size, len(y), choice=windows, grain=fitted.multiple)
         fitted = fitted.around(tiles.codec(codec))
         problem = tiles.problem(encoded(y, lifted, fitted, H, degradation, sigma_y))

@@ -123,6 +123,11 @@ class OperatorNet(nn.Module):
         h = (1 - g) * self.head(h) + g * F.silu(self.colour(z)) + self.skip_scale * z
         return h if u is None else h + self.encoder.convolve(z, u)
 
+    @property
+    def serves_family(self) -> bool:
+        """Whether it must be told the degradation at hand."""
+        return self.spec.family is not None
+
     def bind(self, sigma_y: float, condition: Condition | None = None) -> BoundOperator:
         """z ↦ H(z) for measurements with noise of std σ_y, in [0,1] units; brings its own fast linearisation.
 

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from paseo.errors import BadInput, MissingWeights
 from paseo.files import atomic, read_json, write_json, write_text

@@ -82,7 +82,7 @@ class DAPS:
             h = self.step_size * (1 + k / (total + 1) * (self.step_ratio - 1))
             z = self.explore(problem, x0, t.level, h, noise)
             x = s.alpha * z + s.sigma * noise.like(z)
-            report(watch, k, total, s, x, z, "a smaller step_size or clip=1")
+            x = report(watch, k, total, s, x, z, "a smaller step_size or clip=1")
         return z
 
     def levels(self, schedule: Schedule) -> list[Point]:

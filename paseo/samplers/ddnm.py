@@ -86,7 +86,7 @@ class DDNM:
             scale, spread = correction(s, std) if self.plus else (1.0, s.sigma)
             z = x0 + scale * (model.correct(x0, 1.0, 0.0, self.cg_budget, self.cg_tolerance) - x0)
             x = s.alpha * z + spread * (self.eta * noise.like(x) + math.sqrt(1 - self.eta**2) * x1)
-            report(watch, k, self.nfe, s, x, z, "plus=True or a smaller cg_budget")
+            x = report(watch, k, self.nfe, s, x, z, "plus=True or a smaller cg_budget")
             k += 1
         return x
 

@@ -57,5 +57,5 @@ class DDS:
             x0, x1 = predict(prior, x, t)
             z = model.correct(x0, self.gamma, 1.0, self.cg_budget, self.cg_tolerance)
             x = s.alpha * z + s.sigma * (self.eta * noise.like(x) + math.sqrt(1 - self.eta**2) * x1)
-            report(watch, k, self.steps - 1, s, x, z, "a smaller gamma")
+            x = report(watch, k, self.steps - 1, s, x, z, "a smaller gamma")
         return x

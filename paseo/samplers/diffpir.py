@@ -82,5 +82,5 @@ class DiffPIR:
             x = s.alpha * z + s.sigma * (
                 math.sqrt(1 - self.zeta) * eps + math.sqrt(self.zeta) * noise.like(x)
             )
-            report(watch, k, self.steps - 1, s, x, z, "a larger lam")
+            x = report(watch, k, self.steps - 1, s, x, z, "a larger lam")
         return x

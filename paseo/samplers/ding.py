@@ -73,7 +73,9 @@ class DING:
                 (1 - gain) * m + gain * (s.alpha * y + s.sigma * x1) + s.alpha * std * math.sqrt(gain) * fresh
             )
             x = torch.where(seen, pinned, m + s.eta * fresh)
-            report(watch, k, self.steps - 2, s, x, (x - s.sigma * x1) / s.alpha, "eta='ddpm' or more steps")
+            x = report(
+                watch, k, self.steps - 2, s, x, (x - s.sigma * x1) / s.alpha, "eta='ddpm' or more steps"
+            )
         return prior.x0(x, points[-2].t)
 
     def seen(self, problem: Problem) -> Tensor:

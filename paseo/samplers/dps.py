@@ -76,5 +76,5 @@ class LatentDPS:
             x0, x1 = x0.detach(), x1.detach()
             del image
             x = bridge(x0, x1, s) + s.eta * fresh - g
-            report(watch, k, self.steps - 1, s, x, x0, "a smaller guidance or more steps")
+            x = report(watch, k, self.steps - 1, s, x, x0, "a smaller guidance or more steps")
         return x

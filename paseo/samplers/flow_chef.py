@@ -71,5 +71,5 @@ class FlowChef:
                 self.inner_steps,
             )
             x = (s.alpha + s.sigma) * (z_d + flow_time(s) * (x1 - x0))
-            report(watch, k, self.steps - 1, s, x, z_d, "a smaller step_size")
+            x = report(watch, k, self.steps - 1, s, x, z_d, "a smaller step_size")
         return x

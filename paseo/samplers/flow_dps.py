@@ -64,5 +64,5 @@ class FlowDPS:
             z_b = (1 - flow_time(t)) * x0 + flow_time(t) * z_d
             n = math.sqrt(flow_time(s)) * x1 + math.sqrt(1 - flow_time(s)) * noise.like(x)
             x = s.alpha * z_b + s.sigma * n
-            report(watch, k, self.steps - 1, s, x, z_b, "a smaller step_size")
+            x = report(watch, k, self.steps - 1, s, x, z_b, "a smaller step_size")
         return x

@@ -65,7 +65,7 @@ class PnPFlow:
             z = z - self.lr * self.weight_at(t) * pixel_gradient(problem, z, half_square)
             states = (t.alpha * z + t.sigma * noise.like(z) for _ in range(self.samples))
             z = torch.stack([prior.x0(x, t.t) for x in states]).mean(0)
-            report(watch, k, self.steps, t, z, z, "a smaller lr")
+            z = report(watch, k, self.steps, t, z, z, "a smaller lr")
         return z
 
     def weight_at(self, t: Point) -> float:

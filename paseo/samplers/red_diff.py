@@ -71,7 +71,7 @@ class REDDiff:
             x0, x1 = predict(prior, t.alpha * z + t.sigma * eps, t)
             mu.grad = self.gradient(problem, z, x1 - eps, t)
             adam.step()
-            report(watch, k, len(points), t, mu.detach().clone(), x0, "a smaller lr")
+            mu.data.copy_(report(watch, k, len(points), t, mu.detach().clone(), x0, "a smaller lr"))
         return mu.detach()
 
     def gradient(self, problem: Problem, z: Tensor, mistake: Tensor, t: Point) -> Tensor:

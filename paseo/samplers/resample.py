@@ -101,7 +101,7 @@ class ReSample:
                 x0 = self.optimise(problem, ddim(prior, x, ahead) if len(ahead) > 1 else x0, stage)
                 level = t if self.resample_level == "from" else s
                 x = resample(x, x0, level, self.resample_scale * s.eta**2, noise.like(x))
-            report(watch, k, self.steps, s, x, x0, "a smaller guidance or lr_latent")
+            x = report(watch, k, self.steps, s, x, x0, "a smaller guidance or lr_latent")
         return self.optimise(problem, x, "latent") if self.final_optimisation else x
 
     def predict(

@@ -73,5 +73,5 @@ class SILO:
             if self.clamp_gradient is not None:
                 g = g.clamp(-self.clamp_gradient, self.clamp_gradient)
             x = bridge(x0, x1, s) + s.eta * noise.like(x) - self.scale * g
-            report(watch, k, self.steps, s, x, x0, "a smaller scale")
+            x = report(watch, k, self.steps, s, x, x0, "a smaller scale")
         return x

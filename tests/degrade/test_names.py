@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from paseo.degrade import user_task  # noqa
 from paseo.degrade import (
     JPEG,
     Compose,
@@ -151,5 +152,5 @@ def test_bad_keywords_are_refused() -> None:
 
 
 def test_functions_of_ones_own_are_still_found() -> None:
-    found = task("torch.nn.functional:relu")
+    found = user_task("torch.nn.functional:relu")
     assert found.name == "torch.nn.functional:relu"

@@ -55,6 +55,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "posterior": Experiment(
         "every method's mean and spread against the closed-form posterior", "(not in the paper)", NOTHING
     ),
+    "recall": Experiment(
+        "calibration with recall and without it: mask, blur, matrix", "(not in the paper)", NOTHING
+    ),
     "main": Experiment("five tasks, every method, all published columns", "tab:ffhq-models-full"),
     "coco": Experiment(
         "the COCO methods with the two published tables", "tab:coco-models-arc, tab:coco-models-arc-full"
