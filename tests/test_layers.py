@@ -58,7 +58,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "priors": {"base", "errors", "files", "schedule", "weights", "windows"},
     "memory": {"base", "codecs", "errors", "operators", "priors", "windows"},  # what fits, in which windows
     "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
-    "problem": {"base", "degrade", "units"},  # the only place that lifts, pads, encodes and finds observed cells
+    "problem": {
+        "base",
+        "degrade",
+        "units",
+    },  # the only place that lifts, pads, encodes and finds observed cells
     "models": (NOUNS - {"metrics", "samplers"}) | {"files"},
     "hub": (NOUNS - {"metrics", "samplers"})
     | {"files", "models", "memory", "weights"},  # everything that knows diffusers

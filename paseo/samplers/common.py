@@ -38,7 +38,7 @@ def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:
     return point.scale * noise.normal(problem.shape).to(problem.y_z.device, dtype)
 
 
-def report(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> Tensor:
+def end_step(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> Tensor:
     """A finite state, or an error that names the step and a setting to try; then the hook, once.
 
     Returns the state to go on from.

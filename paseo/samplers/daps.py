@@ -36,7 +36,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.misfit import half_square, needs_pixels, pixel_gradient, square
 from paseo.samplers.state import bridge, predict
 from paseo.schedule import VE, OnLevels, Point, Schedule
@@ -82,7 +82,7 @@ class DAPS:
             h = self.step_size * (1 + k / (total + 1) * (self.step_ratio - 1))
             z = self.explore(problem, x0, t.level, h, noise)
             x = s.alpha * z + s.sigma * noise.like(z)
-            x = report(watch, k, total, s, x, z, "a smaller step_size or clip=1")
+            x = end_step(watch, k, total, s, x, z, "a smaller step_size or clip=1")
         return z
 
     def levels(self, schedule: Schedule) -> list[Point]:

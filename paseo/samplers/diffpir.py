@@ -27,7 +27,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.linear import LinearModel, linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.schedule import Point
@@ -82,5 +82,5 @@ class DiffPIR:
             x = s.alpha * z + s.sigma * (
                 math.sqrt(1 - self.zeta) * eps + math.sqrt(self.zeta) * noise.like(x)
             )
-            x = report(watch, k, self.steps - 1, s, x, z, "a larger lam")
+            x = end_step(watch, k, self.steps - 1, s, x, z, "a larger lam")
         return x

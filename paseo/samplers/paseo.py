@@ -28,7 +28,7 @@ from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
 from paseo.samplers.correction import PARTS, Parts, Solver
-from paseo.samplers.defect import defect, looks
+from paseo.samplers.defect import defect, defect_is_due
 from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
 from paseo.samplers.misfit import needs_pixels
 from paseo.samplers.recall import Recall, Seen
@@ -134,7 +134,7 @@ class PASEO:
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
             memory.keep(x, x_pxy, x1_pxy, s)  # not in the paper
-            d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
+            d = defect(problem, z) if defect_is_due(k, self.steps, self.recheck) else d  # not in the paper
             x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])

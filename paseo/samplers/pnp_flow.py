@@ -31,7 +31,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, report
+from paseo.samplers.common import begin, end_step
 from paseo.samplers.misfit import encoded, half_square, needs_pixels, pixel_gradient
 from paseo.samplers.state import flow_time
 from paseo.schedule import Point, grid
@@ -65,7 +65,7 @@ class PnPFlow:
             z = z - self.lr * self.weight_at(t) * pixel_gradient(problem, z, half_square)
             states = (t.alpha * z + t.sigma * noise.like(z) for _ in range(self.samples))
             z = torch.stack([prior.x0(x, t.t) for x in states]).mean(0)
-            z = report(watch, k, self.steps, t, z, z, "a smaller lr")
+            z = end_step(watch, k, self.steps, t, z, z, "a smaller lr")
         return z
 
     def weight_at(self, t: Point) -> float:

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, leaf, report
+from paseo.samplers.common import begin, end_step, leaf
 from paseo.samplers.misfit import encoded, needs_pixels, pixel_gradient
 from paseo.samplers.state import predict
 from paseo.schedule import Point, grid
@@ -71,7 +71,7 @@ class REDDiff:
             x0, x1 = predict(prior, t.alpha * z + t.sigma * eps, t)
             mu.grad = self.gradient(problem, z, x1 - eps, t)
             adam.step()
-            mu.data.copy_(report(watch, k, len(points), t, mu.detach().clone(), x0, "a smaller lr"))
+            mu.data.copy_(end_step(watch, k, len(points), t, mu.detach().clone(), x0, "a smaller lr"))
         return mu.detach()
 
     def gradient(self, problem: Problem, z: Tensor, mistake: Tensor, t: Point) -> Tensor:

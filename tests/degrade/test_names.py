@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from paseo.degrade import user_task  # noqa
 from paseo.degrade import (
     JPEG,
     Compose,
@@ -16,6 +15,7 @@ from paseo.degrade import (
     StretchedBlur,
     measure,
     task,
+    user_task,  # noqa
 )
 from paseo.errors import BadInput
 

@@ -33,7 +33,7 @@ KEPT_RUNS = 24  # of one visitor; older results are deleted
 
 
 @dataclass(eq=False)
-class Desk:
+class PageState:
     """The page's memory: loaded models, the temporary folder, and who may be cancelled."""
 
     root: Path

@@ -82,7 +82,7 @@ def note(text: str, *, bad: bool = False) -> str:
 
 def bar(progress: Progress, what: str = "") -> str:
     """A bar with step, denoiser calls and time left."""
-    percent = 100 * progress.share
+    percent = 100 * progress.fraction
     left = "starting" if progress.left is None else f"{clock(progress.left)} left"
     step = f"step {progress.step} of {progress.steps}" if progress.steps else "preparing"
     parts = [

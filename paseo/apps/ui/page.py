@@ -10,7 +10,7 @@ from paseo.apps.ui import look
 from paseo.apps.ui.compare import compare_tab
 from paseo.apps.ui.fields import KINDS
 from paseo.apps.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
-from paseo.apps.ui.handlers import Desk, boxes
+from paseo.apps.ui.handlers import PageState, boxes
 from paseo.apps.ui.results import Result, enlarged
 from paseo.apps.ui.wiring import (
     ASKED,
@@ -38,7 +38,7 @@ WAYS = [
 ]
 
 
-def build(desk: Desk) -> Any:
+def build(state: PageState) -> Any:
     """The page as gradio blocks, not launched."""
     import gradio as gr
 
@@ -46,22 +46,22 @@ def build(desk: Desk) -> Any:
         gr.Markdown(TITLE, elem_id="title")
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
-                ask = _question(gr, desk)
+                ask = _question(gr, state)
             with gr.Column(scale=3, min_width=320), gr.Tabs():
                 with gr.Tab("Restore"):
-                    _restore_tab(gr, desk, ask)
+                    _restore_tab(gr, state, ask)
                 with gr.Tab("Compare"):
-                    compare_tab(gr, desk, ask)
-        page.unload(typed(gr, partial(leave, desk)))
+                    compare_tab(gr, state, ask)
+        page.unload(typed(gr, partial(leave, state)))
     return page
 
 
 # ---- left: the picture and the question
 
 
-def _question(gr: Any, desk: Desk) -> dict[str, Any]:
-    first = desk.models[0]
-    choices = desk.task_choices(first)
+def _question(gr: Any, state: PageState) -> dict[str, Any]:
+    first = state.models[0]
+    choices = state.task_choices(first)
     ask: dict[str, Any] = {}
     ask["way"] = gr.Radio(WAYS, value=SHOW, label="What do you have?", elem_id="way")
     ask["picture"] = gr.Image(
@@ -78,7 +78,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), elem_id="about"
     )
     gr.Examples(
-        [[path] for path in samples_of(desk.models)],
+        [[path] for path in samples_of(state.models)],
         inputs=ask["picture"],
         label="Samples",
         examples_per_page=8,
@@ -86,7 +86,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
     )
     with gr.Row():
         ask["model"] = gr.Dropdown(
-            list(desk.models), value=first, label="Model", elem_id="model", visible=len(desk.models) > 1
+            list(state.models), value=first, label="Model", elem_id="model", visible=len(state.models) > 1
         )
         ask["task"] = gr.Dropdown(choices, value=choices[0][1], label="What happened to it", elem_id="task")
     with gr.Group(visible=False) as ask["masking"]:
@@ -118,20 +118,20 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         info="For sharp pictures of another size",
         elem_id="fit",
     )
-    _question_events(gr, desk, ask)
+    _question_events(gr, state, ask)
     return ask
 
 
-def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
+def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, Any]:
         """What the picture is, and a canvas of it."""
         if path is None:
             return look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), None
         try:
-            picture = readable(own_picture(desk, path))
+            picture = readable(own_picture(state, path))
         except PaseoError as error:
             return look.note(str(error), bad=True), None
-        (height, width), size = picture.size, desk.model(model).size
+        (height, width), size = picture.size, state.model(model).size
         rgb, text = picture.rgb, f"{width}×{height} pixels" + "".join(f", {n}" for n in picture.notes)
         if way == SHOW and fit and picture.size != (size, size):
             rgb, text = fit_square(rgb, size), text + f"; becomes {size}×{size}"
@@ -148,7 +148,7 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
 
     def of_model(model: str) -> Any:
-        choices = desk.task_choices(model)
+        choices = state.task_choices(model)
         return gr.update(choices=choices, value=choices[0][1] if choices else None)
 
     ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
@@ -157,12 +157,12 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
 # ---- right: restore
 
 
-def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
-    model, task = desk.models[0], desk.task_choices(desk.models[0])[0][1]
+def _restore_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> dict[str, Any]:
+    model, task = state.models[0], state.task_choices(state.models[0])[0][1]
     ui: dict[str, Any] = {}
     with gr.Row():
         ui["method"] = gr.Dropdown(
-            desk.method_choices(model, task), value="paseo", label="Method", elem_id="method"
+            state.method_choices(model, task), value="paseo", label="Method", elem_id="method"
         )
         ui["draws"] = gr.Slider(
             1,
@@ -174,7 +174,7 @@ def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
             elem_id="draws",
         )
     with gr.Accordion("Advanced: every setting of the method", open=False, elem_id="advanced"):
-        ui["pool"], ui["names"] = _drawer(gr, desk, model, task)
+        ui["pool"], ui["names"] = _drawer(gr, state, model, task)
         ui["reset"] = gr.Button("Back to the tuned settings", size="sm")
     with gr.Row():
         ui["run"] = gr.Button("Restore", variant="primary", elem_id="run")
@@ -215,14 +215,14 @@ def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
             label="On the command line", language="shell", interactive=False, elem_id="command"
         )
     ui["last"] = gr.State(None)
-    _restore_events(gr, desk, ask, ui)
+    _restore_events(gr, state, ask, ui)
     return ui
 
 
-def _drawer(gr: Any, desk: Desk, model: str, task: str) -> tuple[list[Any], Any]:
+def _drawer(gr: Any, state: PageState, model: str, task: str) -> tuple[list[Any], Any]:
     """Boxes for every setting of any method, filled with those of PASEO; and which box holds which."""
     pool: list[Any] = []
-    filled = desk.drawer(model, task, "paseo")
+    filled = state.drawer(model, task, "paseo")
     names: list[str | None] = []
     kinds = {"text": gr.Textbox, "choice": gr.Dropdown, "switch": gr.Checkbox}
     for kind in KINDS:
@@ -249,11 +249,11 @@ def _box(entry: Any) -> dict[str, Any]:
     return options | ({"choices": list(field.choices)} if field.kind == "choice" else {})
 
 
-def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]) -> None:
+def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str, Any]) -> None:
     quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
     def refill(model: str, task: str, method: str) -> list[Any]:
-        filled = desk.drawer(model, task, method)
+        filled = state.drawer(model, task, method)
         updates, names = [], []
         for kind in KINDS:
             for i in range(boxes()[kind]):
@@ -263,7 +263,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         return [names, *updates]
 
     def methods_of(model: str, task: str, method: str) -> Any:
-        choices = desk.method_choices(model, task)
+        choices = state.method_choices(model, task)
         return gr.update(choices=choices, value=method if method in [c[1] for c in choices] else "paseo")
 
     drawer = [ui["names"], *ui["pool"]]
@@ -276,7 +276,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
     outputs = [ui[k] for k in OUTPUTS]
 
     def begin(request: Any) -> tuple[Any, Any, str, Any]:
-        desk.begin(request.session_hash or "")
+        state.begin(request.session_hash or "")
         return (
             gr.update(interactive=False),
             gr.update(interactive=True),
@@ -285,9 +285,9 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         )
 
     def work(*values: Any, request: Any) -> Iterator[list[Any]]:
-        form = filled_in(desk, ask, values[: len(ASKED)], values[len(ASKED) :])
+        form = filled_in(state, ask, values[: len(ASKED)], values[len(ASKED) :])
         for news in (
-            desk.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form])
+            state.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form])
         ):
             yield [_updates(gr, news).get(k, gr.skip()) for k in OUTPUTS]
 
@@ -309,7 +309,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         [ui["run"], ui["cancel"]],
         **quick,
     )
-    ui["cancel"].click(typed(gr, partial(cancel, desk)), None, ui["status"], **quick)
+    ui["cancel"].click(typed(gr, partial(cancel, state)), None, ui["status"], **quick)
     ui["shown"].input(_shown, [ui["shown"], ui["last"]], [ui["slider"], ui["png"]], **quick)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.apps.ui.form import MAX_MEGABYTES, MAX_PIXELS
-from paseo.apps.ui.handlers import Desk
+from paseo.apps.ui.handlers import PageState
 from paseo.errors import BadInput
 
 QUIET = {
@@ -76,14 +76,14 @@ def running(
         from paseo.apps.ui.wiring import samples_of
 
         Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # for what gradio decodes itself: the layers of the mask
-        desk = Desk(Path(folder) / "files", models)
+        state = PageState(Path(folder) / "files", models)
         for name in models:
-            desk.model(name)  # what is missing is said now
-        page: Any = build(desk)
+            state.model(name)  # what is missing is said now
+        page: Any = build(state)
         gate = Middleware(
             Gate,  # type: ignore[arg-type]  (a dataclass of the right shape)
             hosts=Hosts(host, allow_hosts, share),
-            root=desk.root,
+            root=state.root,
             samples=frozenset(Path(p).resolve() for p in samples_of(models)),
         )
         page.queue(default_concurrency_limit=1, max_size=16)
@@ -108,7 +108,7 @@ def running(
         try:
             yield public or local
         finally:
-            for event in desk.running.values():
+            for event in state.running.values():
                 event.set()
             page.close(verbose=False)
 

@@ -11,7 +11,7 @@ from typing import Any
 from paseo.apps.ui import look
 from paseo.apps.ui.admit import admitted
 from paseo.apps.ui.form import OWN, SHOW, Form, painted
-from paseo.apps.ui.handlers import Desk, kept
+from paseo.apps.ui.handlers import PageState, kept
 from paseo.degrade import tasks
 from paseo.errors import BadInput, PaseoError
 from paseo.images import EXTENSIONS
@@ -66,9 +66,9 @@ def samples_of(models: tuple[str, ...]) -> list[str]:
     return [str(p) for p in sorted(found)]
 
 
-def own_picture(desk: Desk, path: str) -> str:
+def own_picture(state: PageState, path: str) -> str:
     """The resolved path of an upload or a sample."""
-    return str(admitted(path, desk.root, frozenset(Path(p).resolve() for p in samples_of(desk.models))))
+    return str(admitted(path, state.root, frozenset(Path(p).resolve() for p in samples_of(state.models))))
 
 
 def masks(task: str) -> bool:
@@ -90,7 +90,7 @@ def uploads_only(component: Any) -> None:
     component.async_move_resource_to_block_cache = local
 
 
-def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
+def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
     """The form, or what is wrong with it: every choice is one of those offered, every number within its
     limits.
     """
@@ -98,10 +98,10 @@ def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | 
     method, draws, names, *pool = rest
     try:
         if values["picture"]:
-            values["picture"] = own_picture(desk, values["picture"])
-        check_choices(desk, values["way"], values["model"], values["task"], method)
+            values["picture"] = own_picture(state, values["picture"])
+        check_choices(state, values["way"], values["model"], values["task"], method)
         hole = painted(values.pop("editor"))
-        settings = desk.assignments(values["model"], values["task"], method, names, pool)
+        settings = state.assignments(values["model"], values["task"], method, names, pool)
         check_settings(kept(values["model"], values["task"], method), settings)
         numbers = {"seed": whole(values.pop("seed"), "seed"), "sigma": number(values.pop("sigma"), "noise")}
         ticked = bool(values.pop("keep_known"))
@@ -113,19 +113,19 @@ def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | 
         return error
 
 
-def check_choices(desk: Desk, way: object, model: object, task: object, method: object) -> None:
+def check_choices(state: PageState, way: object, model: object, task: object, method: object) -> None:
     """Gradio's widgets are drawn in the browser: what arrives here may be anything."""
     one_of(way, [SHOW, OWN], "way")
-    one_of(model, list(desk.models), "model")
-    one_of(task, [name for _, name in desk.task_choices(str(model))], "task")
-    one_of(method, [name for _, name in desk.method_choices(str(model), str(task))], "method")
+    one_of(model, list(state.models), "model")
+    one_of(task, [name for _, name in state.task_choices(str(model))], "task")
+    one_of(method, [name for _, name in state.method_choices(str(model), str(task))], "method")
 
 
-def comparable(desk: Desk, form: Form, methods: object, limit: object) -> Form | PaseoError:
+def comparable(state: PageState, form: Form, methods: object, limit: object) -> Form | PaseoError:
     """The form itself, if the methods to compare are offered and the limit of their calls is a number."""
     try:
         for method in methods if isinstance(methods, list) else ():
-            check_choices(desk, form.way, form.model, form.task, method)
+            check_choices(state, form.way, form.model, form.task, method)
         if whole(limit, "limit") > MAX_NFE:
             raise BadInput(f"{limit} denoiser calls are more than the {MAX_NFE} this page makes.")
     except PaseoError as error:
@@ -164,10 +164,10 @@ def number(value: object, what: str) -> float:
     raise BadInput(f"The {what} is not a number.")
 
 
-def cancel(desk: Desk, request: Any) -> str:
-    desk.cancel(request.session_hash or "")
+def cancel(state: PageState, request: Any) -> str:
+    state.cancel(request.session_hash or "")
     return look.note("Cancelling after the current step …")
 
 
-def leave(desk: Desk, request: Any) -> None:
-    desk.leave(request.session_hash or "")
+def leave(state: PageState, request: Any) -> None:
+    state.leave(request.session_hash or "")

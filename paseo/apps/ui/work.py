@@ -44,7 +44,7 @@ class Progress:
     preview: Image.Image | None = None
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         return self.step / self.steps if self.steps else 0.0
 
 

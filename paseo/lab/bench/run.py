@@ -121,7 +121,7 @@ def _run(folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_optio
     job = Computation(config, store, pictures, engine, advance, ray_options)
     first, again = _repeated(open_units)
     for part in (first, again):
-        job.compute(job.adopt(part, cells))
+        job.compute(job.reuse_finished(part, cells))
     return Tally(count, skipped, job.done, job.failed, time.perf_counter() - start)
 
 
@@ -160,7 +160,7 @@ class Computation:
             )
         self.advance(len(unit))
 
-    def adopt(self, part: Sequence[list[Cell]], cells: Sequence[Cell]) -> list[list[Cell]]:
+    def reuse_finished(self, part: Sequence[list[Cell]], cells: Sequence[Cell]) -> list[list[Cell]]:
         """Copy units whose settings were computed under another label; the rest has to be computed."""
         twins: dict[str, list[Cell]] = {}
         for cell in cells:
