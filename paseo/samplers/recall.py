@@ -93,7 +93,7 @@ class Recall:
     ) -> tuple[Tensor, Tensor]:
         """(x̂₀, x̂₁) for line 5; as given in the first step and where a hook has replaced the state."""
         seen, proxy, self.seen, self.proxy = self.seen, self.proxy, None, None
-        if seen is None or proxy is None or proxy.x is not x:
+        if seen is None or proxy is None or not (proxy.x is x or torch.equal(proxy.x, x)):
             return x0, x1
         self._move_to(t.level)
         d = x0 - proxy.x0
