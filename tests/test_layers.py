@@ -28,7 +28,7 @@ NOUNS = {
     "setting",
 }
 FILES = {"files", "images", "sheet", "record", "version"}
-LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street"}
+LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street", "faces"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"samplers", "schedule", "setting", "degrade", "errors"},
     "models": (NOUNS - {"metrics", "samplers"}),
     "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
+    "faces": {"base", "degrade", "errors", "operators", "street"},  # faces in photographs
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

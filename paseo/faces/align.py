@@ -2,11 +2,11 @@
 
     x' = e − R m,    x = x'/‖x'‖ · max(2‖e‖, 1.8‖m‖),    centre = eyes + m/10
 
-with e from eye to eye, m from the eyes' middle to the mouth's, and R a quarter turn: x is half of the square's
-upper side (Karras et al., "A Style-Based Generator Architecture for Generative Adversarial Networks", 2019, and
-their `align` script). That script takes the mean of six points for each eye. Five landmarks have the eye itself, and
-MTCNN places it a little differently: on 250 faces that are framed by construction the square came out 1.7 ± 3.0 %
-too large and 0.5 ± 0.5 % of its side too high, which two constants mend.
+with e from eye to eye, m from the eyes' middle to the mouth's, and R a quarter turn: x is half of the
+square's upper side (Karras et al., "A Style-Based Generator Architecture for Generative Adversarial Networks",
+2019, in the script that made the data). That script takes the mean of six points for each eye. Five landmarks have the
+eye itself, and MTCNN places it a little differently: on 250 faces that are framed by construction the square
+came out 1.7 ± 3.0 % too large and 0.5 ± 0.5 % of its side too high, which two constants mend.
 
 Points are (x, y) in pixels, the origin at the top left corner, so that the first pixel's centre is (½, ½).
 """
@@ -100,8 +100,8 @@ def pixel_centres(size: Size) -> Tensor:
 class Resample:
     """x ↦ x at given points, a linear map of images (B,C,h,w): cubic, smoothed first where points are sparse.
 
-    `spacing` is the distance of neighbouring points in the source's pixels. Beyond the border the edge pixel is
-    repeated. Made of sums of selected pixels, so that derivatives exist in both directions.
+    `spacing` is the distance of neighbouring points in the source's pixels. Beyond the border the edge pixel
+    is repeated. Made of sums of selected pixels, so that derivatives exist in both directions.
     """
 
     def __init__(self, size: Size, points: Tensor, spacing: float) -> None:

@@ -1,6 +1,6 @@
 """Where the faces are, with five landmarks each: MTCNN's cascade (Zhang et al., 2016).
 
-    pyramid ─ P-Net ─▶ boxes ─ R-Net on 24×24 crops ─▶ fewer boxes ─ O-Net on 48×48 crops ─▶ faces and landmarks
+    pyramid ─ P-Net ─▶ boxes ─ R-Net, 24×24 crops ─▶ fewer boxes ─ O-Net, 48×48 crops ─▶ faces, landmarks
 
 Coordinates are (x, y) in pixels with the origin at the picture's top left corner: the first pixel's centre is
 (½, ½). Boxes are (x₀, y₀, x₁, y₁).
@@ -21,7 +21,11 @@ from paseo.faces.weights import Cascade, load_cascade
 
 CELL, STRIDE = 12, 2  # of P-Net: pixels that one of its outputs sees, and pixels between two outputs
 PYRAMID = 0.709  # ≈ √½: each level has half the area of the one before
-SCORES = (0.6, 0.7, 0.9)  # a box passes each network above these; a false face would be painted into the picture
+SCORES = (
+    0.6,
+    0.7,
+    0.9,
+)  # a box passes each network above these; a false face would be painted in
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class Face:
 def detect(picture: Tensor, *, smallest: int = 20, cascade: Cascade | None = None) -> list[Face]:
     """All faces of (3,H,W) in [0,1] with boxes of at least `smallest` pixels, the surest first."""
     if picture.ndim != 3 or picture.shape[0] != 3 or 0 in picture.shape:
-        raise BadInput(f"Faces are sought in a picture (3,H,W) in [0,1], got the shape {tuple(picture.shape)}.")
+        raise BadInput(f"Faces are sought in a picture (3,H,W), got the shape {tuple(picture.shape)}.")
     if smallest < CELL:
         raise BadInput(f"smallest={smallest} is below {CELL} pixels, the least that the networks can see.")
     nets = cascade or load_cascade()
@@ -106,7 +110,7 @@ def suppress(
 ) -> Tensor:
     """Indices of the boxes that stay, the surest first: one that overlaps a surer one by more goes.
 
-    The overlap is the shared area as a part of the union, or of the smaller box (which also finds a box in a box).
+    The overlap is the shared area as a part of the union, or of the smaller box (which finds a box in a box).
     """
     area = (boxes[:, 2:] - boxes[:, :2]).clamp_min(0).prod(1)
     left, kept = scores.argsort(descending=True, stable=True), []

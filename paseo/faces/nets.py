@@ -1,8 +1,8 @@
-"""The three small networks of MTCNN (Zhang et al., "Joint Face Detection and Alignment using Multitask Cascaded
-Convolutional Networks", 2016), with the names of the published weights.
+"""The three small networks of MTCNN (Zhang et al., "Joint Face Detection and Alignment using Multitask
+Cascaded Convolutional Networks", 2016), with the names of the published weights.
 
-P-Net slides over the picture, R-Net looks at 24×24 crops, O-Net at 48×48. Each tells how likely a face is and how
-far the box should move; O-Net also tells five landmarks. Inputs are RGB in [-1,1].
+P-Net slides over the picture, R-Net looks at 24×24 crops, O-Net at 48×48. Each tells how likely a face is and
+how far the box should move; O-Net also tells five landmarks. Inputs are RGB in [-1,1].
 """
 
 from __future__ import annotations

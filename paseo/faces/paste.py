@@ -1,4 +1,4 @@
-"""Putting a face back:  x = (1 − m) ∘ picture + m ∘ face,  with a mask m that fades out before the frame ends."""
+"""Putting a face back:  x = (1 − m) ∘ picture + m ∘ face,  with a mask m that ends before the frame does."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """All faces of one picture: `restore_faces(measurement, restored, task, restore_face)`.
 
 `restored` is the photograph's own restoration, in which faces are found and into which they are pasted.
-`restore_face(y, view)` is any restoration of a measurement y of a face: `with_model` makes one from a model with the
-chain E∘A∘D as its operator. A face is kept only if it explains the measurement no worse than the photograph's
-version does; this needs no ground truth.
+`restore_face(y, view)` is any restoration of a measurement y of a face; `FaceModel` makes one from a latent model
+with the chain E∘A∘D as its operator. Whether a face stays is decided in `judge`, without a ground truth.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ from paseo.base import Degradation, Sampler
 from paseo.errors import BadInput
 from paseo.faces.align import Frame, frame_of
 from paseo.faces.detect import Face, detect
-from paseo.faces.paste import oval, paste
+from paseo.faces.judge import Judgement, Strangeness, judge
+from paseo.faces.paste import paste
 from paseo.faces.usable import hint, refusal
-from paseo.faces.view import FaceView, view_of
+from paseo.faces.view import view_of
 from paseo.operators.exact import Chain
 from paseo.street import LatentModel, restore
 
 RestoreFace = Callable[[Tensor, Degradation], Tensor]
 """(measurement (1,3,h,w) in [0,1], view of it) → the face (3,side,side) in [0,1]."""
 
-SLACK = 1.1  # a pasted face may fit the measurement this much worse than the photograph's version
+PROBES, LEVEL = 4, 0.25  # of strangeness: noises, and σ/α of their level
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class FaceReport:
     size: float  # side of its frame, pixels
     restored: bool
     reason: str  # why not, or ""
-    misfit: tuple[float, float] | None = None  # of the photograph's version and of the face, in [-1,1] units
+    judgement: Judgement | None = None  # the figures that decided, where the face model was asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +56,14 @@ def restore_faces(
     task: Degradation,
     restore_face: RestoreFace,
     *,
+    strangeness: Strangeness | None = None,
     side: int = 128,
     faces: Sequence[Face] | None = None,
 ) -> Retouched:
     """The restored picture (3,H,W) with every face that the face model can help; images in [0,1].
 
-    `faces` are those of the restored picture where they are known already; without it they are sought.
+    `strangeness` lets the face model also mend versions that are sharp and wrong; without it only blurred ones are
+    replaced. `faces` are those of the restored picture where they are known already; else they are sought.
     """
     _check(measurement, restored, task)
     size = (int(restored.shape[-2]), int(restored.shape[-1]))
@@ -73,8 +75,9 @@ def restore_faces(
         if reason is not None:
             reports.append(FaceReport(face.box, frame.size, False, reason))
             continue
-        image, report = _one(measurement, image, task, restore_face, face, frame)
-        reports.append(report)
+        image, judgement = _one(measurement, image, task, restore_face, frame, strangeness)
+        objection = judgement.objection
+        reports.append(FaceReport(face.box, frame.size, objection is None, objection or "", judgement))
     return Retouched(image, tuple(reports), hint(frames, size))
 
 
@@ -83,44 +86,51 @@ def _one(
     image: Tensor,
     task: Degradation,
     restore_face: RestoreFace,
-    face: Face,
     frame: Frame,
-) -> tuple[Tensor, FaceReport]:
+    strangeness: Strangeness | None,
+) -> tuple[Tensor, Judgement]:
     """The picture with this face, or as it was."""
     view, window = view_of(task, image, frame)
     y = measurement[(..., *window.measured)][None]
-    new = restore_face(y, view)
-    part = image[(..., *window.picture)]
-    pasted = paste(part, new.to(image), view.frame).clamp(0, 1)
-    before, after = misfit(view, y, part), misfit(view, y, pasted)
-    if after > SLACK * before:
-        reason = f"the photograph fits the measurement better ({before:.3f} against {after:.3f})"
-        return image, FaceReport(face.box, frame.size, False, reason, (before, after))
-    image = image.clone()
-    image[(..., *window.picture)] = pasted
-    return image, FaceReport(face.box, frame.size, True, "", (before, after))
+    face = restore_face(y, view).to(image)
+    old = image[(..., *window.picture)]
+    new = paste(old, face, view.frame).clamp(0, 1)
+    judgement = judge(view, y, old, new, face, strangeness)
+    if judgement.objection is None:
+        image = image.clone()
+        image[(..., *window.picture)] = new
+    return image, judgement
 
 
-@torch.no_grad()
-def misfit(view: FaceView, y: Tensor, picture: Tensor) -> float:
-    """RMS of A(picture) − y over the face's oval, both lifted to the face's frame, in [-1,1] units."""
-    error = view.lift(view.task(picture[None] * 2 - 1)) - view.lift(y * 2 - 1)
-    side = view.frame.side
-    weight = oval((side, side), Frame((side / 2, side / 2), (side / 2, 0.0), side)).to(error)
-    return float(((weight * error.square()).sum() / (weight.sum() * error.shape[1])).sqrt())
+@dataclass(frozen=True)
+class FaceModel:
+    """Restores faces with a latent model and the chain E∘A∘D: exact for every task, at the price of the codec."""
 
+    model: LatentModel
+    sampler: Sampler  # one whose weight needs no trained operator, such as PASEO(weight="ones")
+    sigma_y: float = 0.01
+    seed: int = 0
 
-def with_model(model: LatentModel, sampler: Sampler, *, sigma_y: float = 0.01, seed: int = 0) -> RestoreFace:
-    """Restores faces with a model and the chain E∘A∘D: exact for every task, at the price of the codec."""
+    def __call__(self, y: Tensor, view: Degradation) -> Tensor:
+        """The face (3,side,side) in [0,1] of a measurement (1,3,h,w)."""
+        return restore(
+            y,
+            operator=Chain(self.model.codec, view),
+            degradation=view,
+            sampler=self.sampler,
+            model=self.model,
+            sigma_y=self.sigma_y,
+            seeds=self.seed,
+        ).images[0]
 
-    def restore_face(y: Tensor, view: Degradation) -> Tensor:
-        chain = Chain(model.codec, view)
-        done = restore(
-            y, operator=chain, degradation=view, sampler=sampler, model=model, sigma_y=sigma_y, seeds=seed
-        )
-        return done.images[0]
-
-    return restore_face
+    @torch.no_grad()
+    def strangeness(self, face: Tensor) -> float:
+        """RMS of x̂₀(αz + σε) − z for the face's latent z and fixed noises ε."""
+        z = self.model.codec.encode(face[None] * 2 - 1)
+        noise = torch.randn(PROBES, *z.shape[1:], generator=torch.Generator().manual_seed(0)).to(z)
+        prior = self.model.prior
+        point = prior.schedule.at_level(LEVEL)
+        return float((prior.x0(point.alpha * z + point.sigma * noise, point.t) - z).square().mean().sqrt())
 
 
 def _check(measurement: Tensor, restored: Tensor, task: Degradation) -> None:
@@ -131,5 +141,5 @@ def _check(measurement: Tensor, restored: Tensor, task: Degradation) -> None:
     if tuple(measurement.shape[-2:]) != tuple(expected):
         raise BadInput(
             f"A picture of {restored.shape[-2]}×{restored.shape[-1]} has a measurement of {expected[0]}×"
-            f"{expected[1]}, got {measurement.shape[-2]}×{measurement.shape[-1]}. Is the task {task.name} right?"
+            f"{expected[1]}, got {measurement.shape[-2]}×{measurement.shape[-1]}. Check the task ({task.name})."
         )

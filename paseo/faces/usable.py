@@ -9,7 +9,7 @@ from paseo.faces.align import Frame, Size
 
 SMALLEST = 40  # pixels of the frame: below, nothing of a face is left to be explained
 LARGEST = 1.5  # times the model's side: above, the photograph has more detail than the model can give back
-TURNED = 0.75  # the nose's offset from the middle line, in half eye distances; 99 % of FFHQ-like faces have less
+TURNED = 0.75  # the nose's offset from the middle line, in half eye distances; 99 % of FFHQ has less
 NARROW = 0.65  # eye to eye over eyes to mouth; 0.98 ± 0.10 there
 INSIDE = 0.75  # part of the frame that must lie in the picture
 FILLS = 0.6  # of the picture's shorter side: the picture is a portrait
@@ -61,5 +61,5 @@ def hint(frames: list[Frame], size: Size) -> str | None:
         return None
     return (
         f"The picture is a face, but not placed as the face model knows them (leaning {frame.degrees:.0f}°, "
-        f"{scale:.0%} of the expected size, {shift:.0%} off the middle): restore it as a photograph with faces."
+        f"{scale:.0%} of the expected size, {shift:.0%} off the middle): treat it as a photograph with a face."
     )

@@ -2,11 +2,11 @@
 
     A_face(u) = A((1 − m) ∘ picture + m ∘ T u)[window],        lift_face(y) = T⁻¹ lift(y)
 
-u is the face at the model's size, T puts it into a window of the restored picture, A is the task as it is. A face
-that was turned and scaled first would not be a measurement of any task: JPEG's blocks and the grid of
+u is the face at the model's size, T puts it into a window of the restored picture, A is the task as it is. A
+face that was turned and scaled first would not be a measurement of any task: JPEG's blocks and the grid of
 super-resolution would turn with it. Here nothing is approximated: the face model explains the measured pixels
-themselves, and what surrounds the face is the photograph's restoration. With `Chain(codec, view)` as the operator it
-needs no training.
+themselves, and what surrounds the face is the photograph's restoration. With `Chain(codec, view)` as the
+operator it needs no training.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paseo.errors import BadInput
 from paseo.faces.align import Frame, Resample, Size, to_face, to_picture
 from paseo.faces.paste import square
 
-MARGIN = 24  # pixels of the picture around the frame: further than a blur of σ = 3 reaches with half its weight
+MARGIN = 24  # pixels of the picture around the frame: a blur of σ = 3 reaches 12
 GRID = 16  # measured pixels: JPEG's largest block
 AGREE = 0.02  # in [-1,1]: a window measures like the whole picture when it differs by less (RMS)
 
@@ -77,9 +77,9 @@ class FaceView:
     def output_size(self, height: int, width: int) -> Size:
         return self.task.output_size(*self.size)
 
-    def __call__(self, u: Tensor) -> Tensor:
-        background, mask = self.background.to(u), self.mask.to(u)
-        return self.task(background + mask * (self.place(u) - background))
+    def __call__(self, x: Tensor) -> Tensor:
+        background, mask = self.background.to(x), self.mask.to(x)
+        return self.task(background + mask * (self.place(x) - background))
 
     def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
         """The measured window, brought to the face model's frame."""

@@ -1,8 +1,8 @@
 """The weights of MTCNN, from the wheel of facenet-pytorch 2.6.0 (MIT), which is located and never imported.
 
 The package asks for torchvision and for old versions of torch and numpy, so it is installed without its
-dependencies. Its three files hold tensors only; each is read with `weights_only=True`, and only after its SHA-256
-was found to be the published one.
+dependencies. Its three files hold tensors only; each is read with `weights_only=True`, and only after its
+SHA-256 was found to be the published one.
 """
 
 from __future__ import annotations

@@ -83,7 +83,6 @@ def test_there_and_back_is_the_identity(size: float) -> None:
     back = to_picture((220, 240), frame)(face)
     inside = square((220, 240), frame)[0] == 1
 
-
     def error(image: Tensor) -> float:
         return float((image - picture)[..., inside].square().mean().sqrt())
 

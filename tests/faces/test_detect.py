@@ -82,7 +82,7 @@ def test_without_the_weights_the_error_says_how_to_get_them(monkeypatch: pytest.
     monkeypatch.setattr(weights, "_package_data", lambda: None)
     load_cascade.cache_clear()
     assert not weights_available()
-    with pytest.raises(MissingWeights, match="pip install --no-deps facenet-pytorch==2.6.0"):
+    with pytest.raises(MissingWeights, match=r"pip install --no-deps facenet-pytorch==2\.6\.0"):
         detect(torch.zeros(3, 64, 64))
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_the_published_one_is_never_unpickled(
 @needs_weights
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
 def test_the_models_own_samples_are_found_and_framed(path: Path) -> None:
-    """They are framed by construction: the frame is the picture, to 3 standard deviations of 250 such faces."""
+    """They are framed by construction: the frame is the picture, to 3 standard deviations."""
     (face,) = detect(read(path).rgb)
     frame = frame_of(face.landmarks)
     assert face.score > 0.95

@@ -1,4 +1,4 @@
-"""The degradation as a face sees it, and faces put into a picture: with the true face in the place of a model."""
+"""The degradation as a face sees it, and faces put into a picture: the true face in a model's place."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from torch import Tensor
 from paseo.base import Degradation
 from paseo.degrade import Downsample, task
 from paseo.errors import BadInput
-from paseo.faces import Face, FaceView, Frame, detect, frame_of, restore_faces, weights, weights_available
+from paseo.faces import (
+    Face,
+    FaceModel,
+    FaceView,
+    Frame,
+    detect,
+    frame_of,
+    restore_faces,
+    weights,
+    weights_available,
+)
 from paseo.faces.align import to_face
-from paseo.faces.restore import with_model
 from paseo.faces.view import Window, view_of
 from paseo.images import fit_square, read
 from paseo.metrics import psnr
@@ -93,12 +102,12 @@ def test_a_face_of_another_size_is_refused() -> None:
         view.lift(torch.zeros(1, 3, *view.output_size(128, 128)), (64, 64))
 
 
-
-
 def test_a_good_face_is_pasted_and_the_rest_of_the_picture_is_untouched() -> None:
     x = photograph()
     y, lifted = measured("sr4", x)
-    done = restore_faces(y, lifted, task("sr4"), lambda y, view: to_face(SIZE, FRAME)(x[None])[0], faces=[a_face()])
+    done = restore_faces(
+        y, lifted, task("sr4"), lambda y, view: to_face(SIZE, FRAME)(x[None])[0], faces=[a_face()]
+    )
     (report,) = done.faces
     assert report.restored, report.reason
     assert float(psnr(done.image[None], x[None])) > float(psnr(lifted[None], x[None])) + 1
@@ -114,7 +123,7 @@ def test_a_face_that_does_not_explain_the_measurement_is_left_out(name: str) -> 
     done = restore_faces(y, lifted, task(name), lambda y, view: other, faces=[a_face()])
     assert torch.equal(done.image, lifted)
     assert "measurement" in done.faces[0].reason
-    assert done.faces[0].misfit is not None
+    assert done.faces[0].judgement is not None
 
 
 def test_what_cannot_be_used_is_reported_and_never_restored() -> None:
@@ -142,7 +151,7 @@ def test_a_model_restores_a_face_through_the_chain() -> None:
     """Few steps of the embedded model: better than the lift it starts from."""
     x = photograph()
     y, lifted = measured("sr4", x)
-    restore_face = with_model(load_model("faces-128"), PASEO(steps=4, cg_budget=1, weight="ones"))
+    restore_face = FaceModel(load_model("faces-128"), PASEO(steps=4, cg_budget=1, weight="ones"))
     view, window = view_of(task("sr4"), lifted, FRAME)
     assert isinstance(view, FaceView)
     face = restore_face(y[(..., *window.measured)][None], view)
