@@ -3,10 +3,11 @@
     x' = e − R m,    x = x'/‖x'‖ · max(2‖e‖, 1.8‖m‖),    centre = eyes + m/10
 
 with e from eye to eye, m from the eyes' middle to the mouth's, and R a quarter turn: x is half of the
-square's upper side (Karras et al., "A Style-Based Generator Architecture for Generative Adversarial Networks",
-2019, in the script that made the data). That script takes the mean of six points for each eye. Five landmarks have the
-eye itself, and MTCNN places it a little differently: on 250 faces that are framed by construction the square
-came out 1.7 ± 3.0 % too large and 0.5 ± 0.5 % of its side too high, which two constants mend.
+square's upper side (Karras et al., "A Style-Based Generator Architecture for Generative Adversarial
+Networks", 2019, in the script that made the data). That script takes the mean of six points for each eye.
+Five landmarks have the eye itself, and MTCNN places it a little differently: on 250 faces that are framed by
+construction the square came out 1.7 ± 3.0 % too large and 0.5 ± 0.5 % of its side too high, which two
+constants mend.
 
 Points are (x, y) in pixels, the origin at the top left corner, so that the first pixel's centre is (½, ½).
 """

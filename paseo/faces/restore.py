@@ -1,8 +1,8 @@
 """All faces of one picture: `restore_faces(measurement, restored, task, restore_face)`.
 
 `restored` is the photograph's own restoration, in which faces are found and into which they are pasted.
-`restore_face(y, view)` is any restoration of a measurement y of a face; `FaceModel` makes one from a latent model
-with the chain E∘A∘D as its operator. Whether a face stays is decided in `judge`, without a ground truth.
+`restore_face(y, view)` is any restoration of a measurement y of a face; `FaceModel` makes one from a latent
+model with the chain E∘A∘D as its operator. Whether a face stays is decided in `judge`, without the truth.
 """
 
 from __future__ import annotations
@@ -56,14 +56,15 @@ def restore_faces(
     task: Degradation,
     restore_face: RestoreFace,
     *,
+    sigma_y: float = 0.01,
     strangeness: Strangeness | None = None,
     side: int = 128,
     faces: Sequence[Face] | None = None,
 ) -> Retouched:
     """The restored picture (3,H,W) with every face that the face model can help; images in [0,1].
 
-    `strangeness` lets the face model also mend versions that are sharp and wrong; without it only blurred ones are
-    replaced. `faces` are those of the restored picture where they are known already; else they are sought.
+    `strangeness` lets the face model also mend versions that are sharp and wrong; without it only blurred
+    ones are replaced. `faces` are those of the restored picture where they are known; else they are sought.
     """
     _check(measurement, restored, task)
     size = (int(restored.shape[-2]), int(restored.shape[-1]))
@@ -75,7 +76,7 @@ def restore_faces(
         if reason is not None:
             reports.append(FaceReport(face.box, frame.size, False, reason))
             continue
-        image, judgement = _one(measurement, image, task, restore_face, frame, strangeness)
+        image, judgement = _one(measurement, image, task, restore_face, frame, sigma_y, strangeness)
         objection = judgement.objection
         reports.append(FaceReport(face.box, frame.size, objection is None, objection or "", judgement))
     return Retouched(image, tuple(reports), hint(frames, size))
@@ -87,6 +88,7 @@ def _one(
     task: Degradation,
     restore_face: RestoreFace,
     frame: Frame,
+    sigma_y: float,
     strangeness: Strangeness | None,
 ) -> tuple[Tensor, Judgement]:
     """The picture with this face, or as it was."""
@@ -95,7 +97,7 @@ def _one(
     face = restore_face(y, view).to(image)
     old = image[(..., *window.picture)]
     new = paste(old, face, view.frame).clamp(0, 1)
-    judgement = judge(view, y, old, new, face, strangeness)
+    judgement = judge(view, y, old, new, face, sigma_y, strangeness)
     if judgement.objection is None:
         image = image.clone()
         image[(..., *window.picture)] = new
@@ -104,7 +106,7 @@ def _one(
 
 @dataclass(frozen=True)
 class FaceModel:
-    """Restores faces with a latent model and the chain E∘A∘D: exact for every task, at the price of the codec."""
+    """Restores faces with a latent model and the chain E∘A∘D: for every task, at the price of the codec."""
 
     model: LatentModel
     sampler: Sampler  # one whose weight needs no trained operator, such as PASEO(weight="ones")
@@ -141,5 +143,5 @@ def _check(measurement: Tensor, restored: Tensor, task: Degradation) -> None:
     if tuple(measurement.shape[-2:]) != tuple(expected):
         raise BadInput(
             f"A picture of {restored.shape[-2]}×{restored.shape[-1]} has a measurement of {expected[0]}×"
-            f"{expected[1]}, got {measurement.shape[-2]}×{measurement.shape[-1]}. Check the task ({task.name})."
+            f"{expected[1]}, got {measurement.shape[-2]}×{measurement.shape[-1]}. Is {task.name} the task?"
         )

@@ -61,5 +61,5 @@ def hint(frames: list[Frame], size: Size) -> str | None:
         return None
     return (
         f"The picture is a face, but not placed as the face model knows them (leaning {frame.degrees:.0f}°, "
-        f"{scale:.0%} of the expected size, {shift:.0%} off the middle): treat it as a photograph with a face."
+        f"{scale:.0%} of the expected size, {shift:.0%} off the middle): restore it as a photograph."
     )
