@@ -5,6 +5,7 @@
 #   make test        the fast tests            make test-slow   the ones that take minutes
 #   make lint        ruff, formatting, types   make bench-speed speed of a correction
 #   make bench       all methods on all tasks; DATA=FOLDER names the faces, without it the samples are taken
+#   make test-attack 10,000 damaged files of every kind, kills at random moments, full disks
 #   make coverage    the fast tests, and how much of the package they reach
 #   make test-ui     the page in Chromium; screenshots in out/ui
 #   make docs        the documentation as HTML make examples    every example of the documentation
@@ -23,7 +24,7 @@ JOBS   ?= 2
 # One torch thread per test process: $(JOBS) processes on as many cores, and sums that do not depend on the thread count.
 TEST_ENV := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help demo ui test test-slow test-ui coverage examples figures lint format bench bench-speed docs wheel lock clean
+.PHONY: help demo ui test test-slow test-ui test-attack coverage examples figures lint format bench bench-speed docs wheel lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,6 +41,9 @@ test: $(VENV)/.stamp
 
 test-slow: $(VENV)/.stamp
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) -m "slow and not gpu"
+
+test-attack: $(VENV)/.stamp-ui
+	$(TEST_ENV) PASEO_ATTACK=10000 PASEO_KILLS=100 $(BIN)/python -m pytest -n $(JOBS) tests/attack -m "slow or not slow"
 
 coverage: $(VENV)/.stamp
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term:skip-covered --cov-report=xml:$(OUT)/coverage.xml

@@ -14,9 +14,9 @@ choose r with one operator.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import paseo.samplers.paseo as algorithm
+from paseo.base import Sampler
 from paseo.degrade import JPEG
 from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.files import write_json
 from paseo.images import to_signed, to_unit
 from paseo.lab.bench.pictures import Picture, load_pictures, stack
-from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.bench.setup import Setup
 from paseo.linalg.cg import Map, Solve, dot
 from paseo.samplers import PASEO
+from paseo.samplers.correction import Custom, Parts
 
 QUALITIES = (6, 16)
 SECANTS = (0.03, 0.1, 0.3)  # standard deviations of the directions, in units of the latents
@@ -57,7 +58,7 @@ def dithered(x: Tensor) -> Tensor:
     return to_unit(Dithered(10)(to_signed(x)))
 
 
-def quality_of(setup: Setup, sampler: PASEO, pictures: Sequence[Picture], batch: int) -> dict[str, float]:
+def quality_of(setup: Setup, sampler: Sampler, pictures: Sequence[Picture], batch: int) -> dict[str, float]:
     """Means over the pictures."""
     parts = [setup.scores(sampler, pictures[i : i + batch], METRICS) for i in range(0, len(pictures), batch)]
     return {name: round(torch.cat([part[name] for part in parts]).mean().item(), 4) for name in METRICS}
@@ -119,54 +120,44 @@ def solver(o: argparse.Namespace, pictures: Sequence[Picture]) -> Iterator[dict[
         }
     for factor in (1.0, 2.0, 4.0):
         for budget in (3, 8):
-            with discrepancy(factor):
-                row = quality_of(setup, replace(base, cg_budget=budget), pictures, o.batch)
+            stopped = Parts(solver=partial(discrepancy, factor=factor, budget=budget))
+            row = quality_of(setup, Custom(base, stopped), pictures, o.batch)
             yield {"variant": f"misfit ≤ {factor:g}·r, C ≤ {budget}", **row}
 
 
-@contextmanager
-def discrepancy(factor: float) -> Generator[None]:
-    """PASEO with CG that also stops when the linearised misfit is within factor·r per entry (Morozov)."""
-
-    def gain(
-        J: Map,
-        JT: Map,
-        W: Tensor,
-        b: Tensor,
-        *,
-        eta2: float,
-        trust: float,
-        budget: int,
-        tolerance: float = 0.0,
-        report: bool = False,
-    ) -> Solve:
-        v, r, p, g = torch.zeros_like(b), b, b, torch.zeros_like(JT(W * b))
-        rr, target = dot(b, b), factor**2 * trust * b[0].numel()
-        used = torch.zeros_like(rr)
-        live = torch.ones_like(rr, dtype=torch.bool)
-        for _ in range(budget):
-            q = JT(W * p)
-            a = torch.where(live, rr / (trust * dot(p, p) + eta2 * dot(q, q)), 0.0)
-            v, g, used = v + a * p, g + a * q, used + live
-            r = r - a * (trust * p + eta2 * (W * J(q)))
-            rr, old = torch.where(live, dot(r, r), rr), rr
-            p = r + rr / old * p
-            misfit = r + trust * v  # b − η² W J JᵀW v, what the measurement still misses
-            live = live & (dot(misfit, misfit) > target)
-            if not live.any():
-                break
-        return Solve(g, used.flatten().long(), None)
-
-    kept = algorithm.gain_cg
-    algorithm.gain_cg = gain  # ty: ignore[invalid-assignment]
-    try:
-        yield
-    finally:
-        algorithm.gain_cg = kept
+def discrepancy(
+    J: Map,
+    JT: Map,
+    W: Tensor,
+    b: Tensor,
+    *,
+    eta2: float,
+    trust: float,
+    report: bool,
+    factor: float,
+    budget: int,
+) -> Solve:
+    """CG that also stops when the linearised misfit is within factor·r per entry (Morozov)."""
+    v, r, p, g = torch.zeros_like(b), b, b, torch.zeros_like(JT(W * b))
+    rr, target = dot(b, b), factor**2 * trust * b[0].numel()
+    used = torch.zeros_like(rr)
+    live = torch.ones_like(rr, dtype=torch.bool)
+    for _ in range(budget):
+        q = JT(W * p)
+        a = torch.where(live, rr / (trust * dot(p, p) + eta2 * dot(q, q)), 0.0)
+        v, g, used = v + a * p, g + a * q, used + live
+        r = r - a * (trust * p + eta2 * (W * J(q)))
+        rr, old = torch.where(live, dot(r, r), rr), rr
+        p = r + rr / old * p
+        misfit = r + trust * v  # b − η² W J JᵀW v, what the measurement still misses
+        live = live & (dot(misfit, misfit) > target)
+        if not live.any():
+            break
+    return Solve(g, used.flatten().long(), None)
 
 
 def _base(o: argparse.Namespace) -> PASEO:
-    sampler = sampler_for("faces-128", o.task, "paseo")
+    sampler = Setup("faces-128", o.task).recipe.sampler
     return replace(
         sampler,
         **{name: type(getattr(sampler, name))(value) for name, value in (pair.split("=") for pair in o.set)},

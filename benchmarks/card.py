@@ -23,7 +23,7 @@ from paseo.images import save_png, to_signed, to_unit
 from paseo.lab.bench.pictures import Picture, load_pictures, stack
 from paseo.lab.bench.samples import distances, draw_images, sheet
 from paseo.lab.bench.scores import score
-from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.bench.setup import Setup
 from paseo.metrics import lpips, psnr
 from paseo.models import load_model
 from paseo.operators.check import check_operator
@@ -78,7 +78,8 @@ def restore(o: argparse.Namespace) -> dict[str, Any]:
     pictures = load_pictures(o.data, "test", 0, o.images, 128)
     rows = {}
     for task in o.tasks.split(","):
-        setup, sampler = Setup(MODEL, task), sampler_for(MODEL, task, "paseo", preset_name=o.preset)
+        setup = Setup(MODEL, task, label=o.preset)
+        sampler = setup.recipe.sampler
         parts = [pictures[i : i + o.batch] for i in range(0, len(pictures), o.batch)]
         ours = [setup.scores(sampler, part, METRICS) for part in parts]
         own = [score(setup.pair(as_is(setup, part), part), METRICS) for part in parts]

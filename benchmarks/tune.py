@@ -14,13 +14,14 @@ also at 53). What is done is not done again.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput
 from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import load_pictures
-from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.bench.setup import Setup
 from paseo.lab.tune.spaces import read_grid, space_of
 from paseo.lab.tune.tune import Tuning, tune
 
@@ -93,7 +94,7 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     axes = space_of(method, masks=setup.task.masks, fixed=fixed)
     tried_first = WHOLE.get((label, task), GRIDS[label])
     searched = {text.partition("=")[0] for text in tried_first}
-    base = sampler_for("faces-128", task, method, fixed)
+    base = replace(setup, method=method, settings=fixed).recipe.sampler
     values: dict[str, Any] = {**fixed, **{name: getattr(base, name) for name in axes if name not in searched}}
     grid = read_grid(axes, [text for text in tried_first if not text.endswith("=")])
     pictures = load_pictures(o.data, "validation", 0, o.images + o.final, 128)

@@ -23,7 +23,7 @@ from paseo.degrade import task
 from paseo.errors import BadInput
 from paseo.operators.check import OperatorCheck, check_operator
 from paseo.operators.store import load_operator
-from paseo.train.data import find_images, load_images, split
+from paseo.train.data import find_sources, load_images, split
 from paseo.train.operator import EXPORT, OperatorTraining, train_operator
 
 
@@ -71,7 +71,7 @@ def few(data: Path, folder: Path, training: int, held_out: int) -> Path:
     """A folder with the first so many training and held-out images: encoding is what takes the time of a
     short run.
     """
-    found = find_images(data)
+    found = find_sources(data)
     parts = split([source.name for source in found], "auto")
     folder.mkdir(parents=True, exist_ok=True)
     for i in (*parts["train"][:training], *parts["validation"][:held_out]):

@@ -21,7 +21,7 @@ from paseo.version import __version__
 if TYPE_CHECKING:
     from paseo.apps.pipeline import PaseoPipeline as PaseoPipeline
     from paseo.base import Problem as Problem
-    from paseo.degrade import task as task
+    from paseo.degrade import user_task as task  # noqa: F401 (the public name)
     from paseo.errors import BadInput as BadInput
     from paseo.errors import MissingWeights as MissingWeights
     from paseo.errors import NotFinite as NotFinite
@@ -45,7 +45,7 @@ _HOME = {
     "load_model": "paseo.models",
     "load_operator": "paseo.operators.store",
     "Model": "paseo.models",
-    "task": "paseo.degrade",
+    "task": "paseo.degrade:user_task",
     "preset": "paseo.settings.presets",
     "Noise": "paseo.noise",
     "Problem": "paseo.base",
@@ -73,6 +73,7 @@ _SUBMODULES = (
         "lab",
         "apps",
     ),
+    *("problem", "recipe", "seeds", "units"),
 )
 _MOVED = {  # deprecated names of modules → where they are now (the rule: CONTRIBUTING.md)
     "presets": "paseo.settings.presets",

@@ -3,6 +3,8 @@
     x ─ degrade ─▶ y ─ codec.encode(lift(y)) ─▶ y_z ─ sampler(prior, problem, noise) ─▶ z ─ codec.decode ─▶ x̂
 
 Images next to a codec are float (B,3,H,W) in [-1,1]; at every public boundary they are in [0,1] or PIL.
+What only some of the nouns can do has a name of its own (`HasAdjoint`, `HidesPixels`, …), asked for where an
+object comes in: `isinstance(degradation, HidesPixels)`.
 """
 
 from __future__ import annotations
@@ -11,13 +13,41 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from paseo.noise import Noise
 from paseo.schedule import Point, Schedule
+from paseo.windows import Area
 
 LatentOperator = Callable[[Tensor], Tensor]
 """H_ψ: clean latent → encoding of the degraded image, already bound to the measurement's noise level."""
+
+
+@runtime_checkable
+class LocalOperator(Protocol):
+    """An operator that can stand at one window of a larger canvas."""
+
+    def __call__(self, z: Tensor, /) -> Tensor: ...
+    def at(self, area: Area, canvas: tuple[int, int]) -> LatentOperator:
+        """H on the window `area` of a canvas of (h, w) cells."""
+        ...
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A part that knows its memory: peak bytes per latent cell and image while it runs."""
+
+    @property
+    def cell_bytes(self) -> int: ...
+
+
+@runtime_checkable
+class Sees(Protocol):
+    """A network that knows how many cells to each side it sees; None: the whole picture."""
+
+    @property
+    def receptive_field(self) -> int | None: ...
 
 
 @runtime_checkable
@@ -78,13 +108,98 @@ class Degradation(Protocol):
         ...
 
 
+# What some of them can do as well
+
+
+@runtime_checkable
+class HasAdjoint(Protocol):
+    """A linear map with its transpose."""
+
+    def adjoint(self, y: Tensor, /) -> Tensor: ...
+
+
+@runtime_checkable
+class HidesPixels(Protocol):
+    """A degradation that leaves some pixels unseen."""
+
+    def observed_at(self, height: int, width: int) -> Tensor:
+        """(1 or B, 1, H, W): 1 = seen."""
+        ...
+
+    def latent_cells(self, factor: int, size: tuple[int, int] | None = None) -> Tensor:
+        """(1 or B, 1, H/f, W/f): 1 where every pixel of the cell is seen."""
+        ...
+
+
+@runtime_checkable
+class HasParams(Protocol):
+    """What is needed to build it again, for records."""
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class BindsNoise(Protocol):
+    """An operator for many noise levels, such as `OperatorNet`."""
+
+    def bind(self, sigma_y: float) -> LatentOperator:
+        """H_ψ at one noise level, which is given for images in [0,1]."""
+        ...
+
+
+@runtime_checkable
+class BindsDegradation(Protocol):
+    """An operator that may serve a family of degradations and is then told the one at hand."""
+
+    @property
+    def serves_family(self) -> bool: ...
+    def bind(self, sigma_y: float, condition: Condition | None = None) -> LatentOperator:
+        """H_ψ at one noise level and, of a family, for one degradation."""
+        ...
+
+
+@runtime_checkable
+class SolvesExactly(Protocol):
+    """An operator whose correction has a closed form."""
+
+    def solve(self, b: Tensor, trust: float, eta2: float) -> Tensor:
+        """(trust·I + eta2·H Hᵀ)⁻¹ b."""
+        ...
+
+
+@runtime_checkable
+class NeedsMultiple(Protocol):
+    """A prior whose latents have sides that are multiples of a number of cells."""
+
+    @property
+    def multiple(self) -> int: ...
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """A codec that says where it works, also while its weights wait elsewhere."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """What an operator for a family of degradations is told of the one at hand, besides the noise level."""
+
+    numbers: dict[str, float]  # c by name; what is not named is 0 and was not done
+    # (1 or B, n², h, w): share of seen pixels in n×n parts of each latent cell; None = all are seen
+    seen: Tensor | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """All that a sampler may know: no ground truth inside."""
+    """All that a sampler may know: no ground truth inside. `paseo.problem.pose` makes one."""
 
     y: Tensor  # the measurement, in [-1,1] units, at its own size
     y_z: Tensor  # (B, c, H/f, W/f): its encoding, in the prior's units
-    sigma_y: float  # std of its noise, in [0,1] units
+    sigma_y: float  # std of its noise on the same scale: twice the public number, which belongs to [0,1]
     operator: LatentOperator  # H_ψ
     degradation: Degradation | None = None  # A, for methods that work in pixels
     codec: Codec | None = None
@@ -112,7 +227,8 @@ class Step:
     trace: dict[str, Any] = field(default_factory=dict)
 
 
-Watch = Callable[[Step], None]
+Watch = Callable[[Step], Tensor | None]
+"""A hook that is shown every step; a state that it returns takes the place of `step.x`, None changes nothing."""
 
 
 def ignore(step: Step) -> None:
@@ -122,6 +238,8 @@ def ignore(step: Step) -> None:
 class Sampler(Protocol):
     """A frozen dataclass of hyperparameters that can be called."""
 
+    @property
+    def nfe(self) -> int: ...  # denoiser calls of a run
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor: ...
     def unsupported(self, problem: Problem) -> str | None:
         """The reason why this sampler cannot run here, or None."""

@@ -14,6 +14,12 @@ class BadInput(PaseoError, ValueError):
     """A value, file or setting that cannot be used as given."""
 
 
+class DiskFull(BadInput):
+    """Nothing can be written where it was asked for: no room, a quota, or read-only. No other file would
+    fare better.
+    """
+
+
 class Unsupported(PaseoError):
     """A combination that has no meaning, such as an adjoint of JPEG."""
 

@@ -27,6 +27,8 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.files import atomic
+from paseo.units import to_signed as to_signed
+from paseo.units import to_unit as to_unit
 
 MAX_PIXELS = 64_000_000  # 8000 × 8000; more is refused before it is decoded
 MAX_BYTES = 1 << 30
@@ -225,16 +227,6 @@ def fit_square(x: Tensor, side: int) -> Tensor:
         top, left = (size[0] - side) // 2, (size[1] - side) // 2
         x = x[:, top : top + side, left : left + side]
     return x
-
-
-def to_unit(x: Tensor) -> Tensor:
-    """[-1,1] → [0,1]."""
-    return (x + 1) / 2
-
-
-def to_signed(x: Tensor) -> Tensor:
-    """[0,1] → [-1,1], as codecs and degradations want it."""
-    return x * 2 - 1
 
 
 def save_png(

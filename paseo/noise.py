@@ -31,12 +31,12 @@ class Noise:
         return self.normal(x.shape).to(device=x.device, dtype=x.dtype)
 
     def normal(self, shape: Sequence[int]) -> Tensor:
-        """The same for a shape (B, ...), in float32 on the CPU."""
+        """The same for a shape (B, ...), in float32 on the CPU whatever torch's default dtype is."""
         if shape[0] != len(self.generators):
             raise ValueError(f"A batch of {shape[0]} needs as many seeds, got {len(self.generators)}.")
-        return torch.stack(
-            [torch.randn(tuple(shape[1:]), generator=g, device=g.device).cpu() for g in self.generators]
-        )
+        one = tuple(shape[1:])
+        draws = (torch.randn(one, generator=g, device=g.device, dtype=torch.float32) for g in self.generators)
+        return torch.stack([draw.cpu() for draw in draws])
 
     def signs(self, x: Tensor) -> Tensor:
         """Rademacher probes (±1) of x's shape, dtype and device."""

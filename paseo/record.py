@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -71,18 +72,20 @@ def sampler_record(sampler: Any) -> dict[str, Any]:
 
 def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any:
     """The sampler that `sampler_record` described, if it is one of `samplers`."""
-    name = entry.get("name")
-    if name not in samplers:
+    name, settings = entry.get("name"), entry.get("settings", {})
+    if not isinstance(name, str) or name not in samplers:
         raise BadInput(
             f"The record was made with the sampler {name!r}; this version knows "
             f"{', '.join(sorted(samplers))}."
         )
+    if not isinstance(settings, dict):
+        raise BadInput(f"The record's settings of {name} are not a table.")
     try:
-        settings = {
-            key: tuple(v) if isinstance(v, list) else v for key, v in entry.get("settings", {}).items()
+        tuples = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
         }  # JSON has no tuples
-        return samplers[name](**settings)
-    except TypeError as error:
+        return samplers[name](**tuples)
+    except (TypeError, AttributeError, ArithmeticError) as error:
         raise BadInput(f"The record's settings of {name} do not fit this version: {error}.") from None
 
 
@@ -109,21 +112,89 @@ def load_record(path: str | Path, kind: str = "restoration") -> dict[str, Any]:
             f"{path} has the schema version {record.get('schema_version')!r}, this version reads "
             f"{SCHEMA_VERSION}."
         )
-    needed = {
-        "input": dict,
-        "sampler": dict,
-        "model": dict,
-        "operator": dict,
-        "seeds": list,
-        "sigma_y": (int, float),
-        "noise_unit": str,
-    }
-    for name, types in needed.items():
-        if not isinstance(record.get(name), types):
-            raise BadInput(f"{path} cannot be replayed: its entry {name!r} is missing or malformed.")
+    for place, (says, good) in NEEDED.items():
+        if not good(_at(record, place)):
+            raise BadInput(f"{path} cannot be replayed: {place} is not {says}.")
     if record["noise_unit"] != NOISE_UNIT:
         raise BadInput(
             f"{path} gives its noise in the unit {record['noise_unit']!r}, expected {NOISE_UNIT!r} (images "
             "in [0,1])."
         )
     return record
+
+
+def _at(record: Any, place: str) -> Any:
+    """record["model"]["name"] for "model.name"; None where there is no such entry."""
+    for key in place.split("."):
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _table_or_nothing(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= 4096
+
+
+def _noise(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 10
+
+
+def _seeds(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and 0 < len(value) <= 4096
+        and all(type(v) is int and 0 <= v < 2**63 for v in value)
+    )
+
+
+def _mask(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and _text(value.get("path")))
+
+
+def _outputs(value: Any) -> bool:
+    """Files beside the record, nowhere else."""
+    return isinstance(value, list) and all(
+        isinstance(entry, dict)
+        and _text(entry.get("file"))
+        and Path(entry["file"]).name == entry["file"]
+        and _text(entry.get("sha256"))
+        for entry in value
+    )
+
+
+NEEDED: dict[str, tuple[str, Callable[[Any], bool]]] = {  # what a replay depends on
+    "input.path": ("a path", _text),
+    "input.sha256": ("a sum", _text),
+    "task": ("a name", _text),
+    "mask": ("a path, or nothing", _mask),
+    "sigma_y": ("a standard deviation of images in [0,1]", _noise),
+    "noise_unit": ("a name", _text),
+    "degrade": ("true or false", _flag),
+    "keep_known": ("true or false", _flag),
+    "batch": ("a count from 1 to 4096", _count),
+    "seeds": ("a list of 1 to 4096 seeds", _seeds),
+    "sampler": ("a table", _table),
+    "model.name": ("a name", _text),
+    "model.hashes": ("a table", _table),
+    "model.options": ("a table", _table),
+    "operator.name": ("a name", _text),
+    "operator.given": ("true or false", _flag),
+    "recipe": ("a table, or nothing", _table_or_nothing),
+    "recipe.identity": ("a table, or nothing", _table_or_nothing),
+    "outputs": ("a list of files beside the record", _outputs),
+}

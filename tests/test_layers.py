@@ -24,11 +24,14 @@ NOUNS = {
     "operators",
     "samplers",
     "metrics",
+    "units",
+    "seeds",
     "lazy",
     "setting",
 }
-FILES = {"files", "images", "sheet", "record", "version"}
-LIBRARY = NOUNS | FILES | {"hub", "settings", "models", "street", "faces"}
+FILES = {"files", "images", "sheet", "record", "version", "trust", "lock", "weights"}
+LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street", "memory", "windows"}
+LIBRARY |= {"faces"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -37,23 +40,39 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy": set(),  # names that are imported when they are used
     "setting": {"errors"},  # one declaration per setting
     "linalg": set(),
+    "trust": {"errors"},  # which code may be loaded
+    "weights": {"errors", "files"},  # the one door for stored weights
+    "lock": {"errors", "files"},  # one writer per folder
+    "units": set(),  # [0,1] outside, [-1,1] inside
+    "seeds": {"errors"},  # whatever is derived from a seed
     "metrics": {"errors"},
     "schedule": {"errors"},
-    "base": {"noise", "schedule"},
+    "windows": {"errors"},  # where windows lie on a canvas, and their weights
+    "base": {"noise", "schedule", "windows"},
     "files": {"errors"},  # whole or not at all
-    "images": {"errors", "files"},  # files ↔ tensors in [0,1]
+    "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files", "version"},  # the JSON beside every output
-    "degrade": {"base", "errors"},
-    "codecs": {"base", "errors", "noise"},
-    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version"},
-    "priors": {"base", "errors", "files", "schedule"},
+    "degrade": {"base", "errors", "seeds", "trust", "units"},
+    "codecs": {"base", "errors", "noise", "weights", "windows"},
+    "operators": {"base", "errors", "files", "lazy", "linalg", "noise", "version"} | {"weights", "windows"},
+    "priors": {"base", "errors", "files", "schedule", "weights", "windows"},
+    "memory": {"base", "codecs", "errors", "operators", "priors", "windows"},  # what fits, in which windows
     "samplers": {"base", "linalg", "noise", "schedule", "setting", "errors"},  # never codecs, metrics …
-    "street": {"base", "noise", "errors", "images"},
-    "settings": {"samplers", "schedule", "setting", "degrade", "errors"},
-    "models": (NOUNS - {"metrics", "samplers"}),
-    "hub": (NOUNS - {"metrics", "samplers"}) | {"files", "models"},  # everything that knows diffusers
-    "faces": {"base", "degrade", "errors", "operators", "street"},  # faces in photographs
+    "problem": {
+        "base",
+        "degrade",
+        "units",
+    },  # the only place that lifts, pads, encodes and finds observed cells
+    "models": (NOUNS - {"metrics", "samplers"}) | {"files"},
+    "hub": (NOUNS - {"metrics", "samplers"})
+    | {"files", "models", "memory", "weights"},  # everything that knows diffusers
+    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files", "hub"},
+    # the only one that chooses
+    "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
+    "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}
+    | {"units", "windows"},
+    "faces": {"base", "degrade", "errors", "operators", "street", "units"},  # faces in photographs
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

@@ -59,3 +59,16 @@ def test_what_cannot_be_used() -> None:
         Noise(-1)
     with pytest.raises(ValueError, match="A batch of 3 needs as many seeds, got 2"):
         Noise([0, 1]).normal((3, 2))
+
+
+def test_float32_whatever_the_default_is() -> None:
+    usual = torch.get_default_dtype()
+    expected = Noise([3, 4]).normal((2, 5))
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = Noise([3, 4]).normal((2, 5))
+        signs = Noise([3, 4]).signs(torch.zeros(2, 5, dtype=torch.float32))
+    finally:
+        torch.set_default_dtype(usual)
+    assert found.dtype == signs.dtype == torch.float32
+    assert torch.equal(found, expected)

@@ -51,10 +51,15 @@ def test_a_record_of_another_kind_or_unit_is_refused(tmp_path: Path) -> None:
         **{
             "schema_version": 1,
             "kind": "restoration",
-            "input": {},
+            "input": {"path": "a.png", "sha256": "0"},
+            "task": "sr4",
             "sampler": {},
-            "model": {},
-            "operator": {},
+            "model": {"name": "faces-128", "hashes": {}, "options": {}},
+            "operator": {"name": "sr4", "given": False},
+            "degrade": False,
+            "keep_known": False,
+            "batch": 4,
+            "outputs": [{"file": "a.png", "sha256": "0"}],
         },
         **{"seeds": [0], "sigma_y": 0.01, "noise_unit": "unit"},
     }
@@ -64,7 +69,7 @@ def test_a_record_of_another_kind_or_unit_is_refused(tmp_path: Path) -> None:
     for change, words in (
         ({"kind": "measurement"}, "not the record of a restoration"),
         ({"schema_version": 2}, "schema version 2"),
-        ({"seeds": 0}, "'seeds'"),
+        ({"seeds": 0}, "seeds is not"),
         ({"noise_unit": "signed"}, "'signed'"),
     ):
         path.write_text(json.dumps(good | change))

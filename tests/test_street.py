@@ -17,9 +17,10 @@ import paseo
 from paseo.base import Prior, Problem, Step, Watch, ignore
 from paseo.codecs.identity import IdentityCodec
 from paseo.errors import BadInput, Cancelled, Unsupported
+from paseo.problem import Padded, extend
 from paseo.samplers import PASEO
 from paseo.schedule import Flow, Schedule
-from paseo.street import Padded, extend, restore
+from paseo.street import restore
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,9 @@ def test_operators_are_bound_to_the_noise_level(y: Tensor) -> None:
 def test_observed_cells_reach_the_sampler(y: Tensor) -> None:
     @dataclass(frozen=True)
     class Hide(Shrink):
+        def observed_at(self, height: int, width: int) -> Tensor:
+            return torch.ones(1, 1, height, width)
+
         def latent_cells(self, factor: int, size: tuple[int, int]) -> Tensor:
             cells = torch.ones(1, 1, -(-size[0] // factor), -(-size[1] // factor))
             cells[..., 1] = 0

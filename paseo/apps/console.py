@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,8 +32,8 @@ def emit(target: str | None, value: Any, text: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """News for people, on stderr."""
-    typer.echo(text, err=True)
+    """News for people, on stderr; bytes of file names that are no text are shown as such."""
+    typer.echo(text.encode("utf-8", "backslashreplace").decode(), err=True)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -62,6 +62,11 @@ def _number(text: str) -> bool:
     except ValueError:
         return text == "-"
     return True
+
+
+def steps_on(bar: Any) -> Callable[[Any], None]:
+    """A `watch` hook that shows the step beside a bar."""
+    return lambda step: bar.set_postfix_str(f"step {step.index + 1}/{step.total}")
 
 
 def progress(total: int, what: str, unit: str) -> Any:

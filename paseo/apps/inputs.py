@@ -1,18 +1,12 @@
-"""Files and folders in, one job per image out, and a loop that goes on when one of them fails."""
+"""Files and folders in, one job per image out."""
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from paseo.apps.console import progress, say
-from paseo.errors import BadInput, Cancelled, PaseoError
-
-OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.png"
+from paseo.errors import BadInput
 
 
 @dataclass(frozen=True)
@@ -31,29 +25,6 @@ class Job:
     @property
     def sidecar(self) -> Path:
         return self.path(".json")
-
-
-@dataclass
-class Outcome:
-    """What became of a run over files; JSON by `as_json`, exit code by `code`."""
-
-    results: list[dict[str, Any]] = field(default_factory=list)
-
-    def count(self, status: str) -> int:
-        return sum(r["status"] == status for r in self.results)
-
-    def as_json(self) -> dict[str, Any]:
-        summary = {status: self.count(status) for status in ("done", "skipped", "failed")}
-        return {"schema_version": 1, "results": self.results, "summary": summary}
-
-    def text(self, verb: str) -> str:
-        parts = [f"{self.count('done')} {verb}"]
-        parts += [f"{self.count(s)} {s}" for s in ("skipped", "failed") if self.count(s)]
-        return ", ".join(parts)
-
-    @property
-    def code(self) -> int:
-        return 1 if self.count("failed") else 0
 
 
 def collect(inputs: Sequence[Path], out: Path) -> list[Job]:
@@ -84,66 +55,3 @@ def collect(inputs: Sequence[Path], out: Path) -> list[Job]:
             raise BadInput(f"The folder {given} holds no image files.")
         jobs += [Job(p, out / p.parent.relative_to(given), p.stem, str(p.relative_to(given))) for p in found]
     return jobs
-
-
-def run_jobs(
-    jobs: Sequence[Job], work: Callable[[Job, Any], dict[str, Any]], *, verb: str, skip_existing: bool = False
-) -> Outcome:
-    """`work(job, bar)` for every job, in order. A job that fails is reported on stderr and the rest go on."""
-    outcome, claimed = Outcome(), dict[Path, Path]()
-    sources = {job.source.resolve() for job in jobs}
-    with progress(len(jobs), verb, "file") as bar:
-        for job in jobs:
-            start = time.perf_counter()
-            result: dict[str, Any] = {"input": str(job.source), "status": "done"}
-            try:
-                _claim(job, claimed, sources)
-                if skip_existing and is_complete(job):
-                    result["status"] = "skipped"
-                else:
-                    result |= work(job, bar)
-                    result.setdefault("seconds", round(time.perf_counter() - start, 3))
-            except Cancelled:
-                raise
-            except (PaseoError, OSError, ValueError) as error:
-                result |= {"status": "failed", "error": " ".join(str(error).split())}
-                bar.clear()
-                say(f"paseo: {job.relative}: {result['error']}")
-            outcome.results.append(result)
-            bar.update()
-    return outcome
-
-
-def _claim(job: Job, claimed: dict[Path, Path], sources: set[Path]) -> None:
-    """No output may overwrite an input, another job's output, or a JSON file that is not ours."""
-    from paseo.files import read_json
-
-    target = (job.folder / job.stem).resolve()
-    if other := claimed.get(target):
-        raise BadInput(
-            f"{other.name} and {job.source.name} would both become {target.name}.png. Rename one or use "
-            "two output folders."
-        )
-    claimed[target] = job.source
-    ours = re.compile(re.escape(str(target)) + OUTPUT_SUFFIX)
-    if any(ours.fullmatch(str(source)) for source in sources):
-        raise BadInput(
-            f"the output {job.path('.png')} would overwrite an input. Give another output folder with -o."
-        )
-    if job.sidecar.exists() and "schema_version" not in (read_json(job.sidecar) or ()):
-        raise BadInput(
-            f"{job.sidecar} is there already and is no record of ours. Give another output folder with -o."
-        )
-
-
-def is_complete(job: Job) -> bool:
-    """The sidecar, which is written last, is there with all the files it lists."""
-    from paseo.files import read_json
-
-    if not job.sidecar.is_file():
-        return False
-    try:
-        record = read_json(job.sidecar)
-        return all((job.folder / entry["file"]).is_file() for entry in record["outputs"])
-    except (PaseoError, KeyError, TypeError):
-        return False

@@ -5,8 +5,8 @@ record.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,33 +15,42 @@ import torch
 from torch import Tensor
 
 from paseo.apps.inputs import Job
-from paseo.apps.measuring import degradation_for, measured, measurement_seed
-from paseo.errors import BadInput
+from paseo.apps.measuring import complete, degradation_for, measured, paste_known
+from paseo.base import Degradation, Watch
+from paseo.degrade import Mask
 from paseo.files import write_json
 from paseo.images import Picture, read, save_png
-from paseo.models import Model, load_model
-from paseo.record import NOISE_UNIT, SCHEMA_VERSION, environment, file_sha256, sampler_record, short
+from paseo.models import Model
+from paseo.problem import device_of
+from paseo.recipe import Recipe, settle
+from paseo.recipe.load import LoadedOperator, learned_for_masks, load_model_of, load_operator_of
+from paseo.record import SCHEMA_VERSION, environment, file_sha256, short
+from paseo.seeds import of_image
 from paseo.sheet import TOP, deviation_map
-from paseo.street import restore
+from paseo.street import Restored, restore
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One `paseo restore`, resolved: everything but the files."""
+    """One `paseo restore`: the recipe, and what is to be done with it."""
 
-    task: str
-    model: str
-    sampler: Any
-    operator: str | None = None  # a folder; None takes the model's own for the task
+    recipe: Recipe
     mask: Path | None = None  # an image, or a folder with one per input; white is filled
-    sigma_y: float = 0.01  # in [0,1] units
     seeds: tuple[int, ...] = (0,)
     degrade: bool = False
     batch: int = 4
-    keep_known: bool = False
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # of the model: prompt, guidance, dtype, device, …
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A file and all that follows from it before anything is computed."""
+
+    job: Job
+    picture: Picture
+    recipe: Recipe  # settled: its operator is known
+    degradation: Degradation
+    mask_sha256: str | None
+    noise_seed: int | None
 
 
 @dataclass(frozen=True)
@@ -49,55 +58,38 @@ class Restoration:
     """A plan with its model loaded; called once per file."""
 
     plan: Plan
+    loaded: Model | None = None  # a model that is there already
+    operators: dict[str, LoadedOperator] = field(default_factory=dict)  # by the kind of their source
 
     @cached_property
     def model(self) -> Model:
-        return load_model(self.plan.model, **self.plan.options)
+        return self.loaded if self.loaded is not None else load_model_of(self.plan.recipe)
 
-    @cached_property
-    def operator(self) -> tuple[Any, dict[str, Any]]:
-        """H_ψ and how the record names it."""
-        plan = self.plan
-        if plan.operator is None and plan.mask is not None:
-            from paseo.operators.exact import LatentMask
-
-            return LatentMask(torch.ones(())), {"name": "identity on the seen cells", "sha256": None}
-        if plan.operator is None:
-            folder = self.model.folder / "operators" / plan.task if self.model.folder else None
-            return self.model.operator(plan.task), {"name": plan.task, "sha256": _weights_sha256(folder)}
-        from paseo.operators.store import load_operator
-
-        place = getattr(self.model.codec, "device", "cpu")
-        found = load_operator(plan.operator, codec_hash=self.model.hashes.get("codec", ""), device=place)
-        return found, {"name": plan.operator, "sha256": _weights_sha256(Path(plan.operator))}
-
-    @cached_property
-    def sampler(self) -> Any:
-        """A free mask has no trained operator: the seen cells are the measurement, and the others have no
-        say.
-        """
-        free = self.plan.mask is not None and self.plan.operator is None
-        return (
-            replace(self.plan.sampler, weight="mask")
-            if free and hasattr(self.plan.sampler, "weight")
-            else self.plan.sampler
-        )
+    def operator(self, recipe: Recipe) -> LoadedOperator:
+        kind = recipe.operator.kind
+        if kind not in self.operators:
+            self.operators[kind] = load_operator_of(recipe, self.model)
+        return self.operators[kind]
 
     def load(self) -> None:
-        """Find all weights now."""
-        _ = self.model, self.operator
+        """Find all weights now: what is missing is not the fault of a file."""
+        _ = self.model
+        if self.plan.recipe.operator.kind != "mask":
+            self.operator(self.plan.recipe)
 
-    def __call__(self, job: Job, bar: Any) -> dict[str, Any]:
-        picture = read(job.source)
-        degradation, mask_sha256 = degradation_for(self.plan.task, self.plan.mask, job, picture)
-        noise_seed = measurement_seed(picture, self.plan.seeds[0]) if self.plan.degrade else None
-        y = measured(picture, degradation, self.plan.sigma_y, noise_seed)
+    def done(self, job: Job) -> bool:
+        """Whether this very run of this file lies there already."""
+        return complete(job, lambda: self.record(self._measured(job)))
+
+    def __call__(self, job: Job, watch: Watch) -> dict[str, Any]:
+        this = self._measured(job)
+        record = self.record(this)
+        y = measured(this.picture, this.degradation, this.recipe.sigma_y, this.noise_seed)
         seeds, n = self.plan.seeds, self.plan.batch
-        parts = [self._draw(y, degradation, seeds[i : i + n], picture, bar) for i in range(0, len(seeds), n)]
+        parts = [self._draw(this, y, seeds[i : i + n], watch) for i in range(0, len(seeds), n)]
         draws = torch.cat([p.images for p in parts])
-        if self.plan.keep_known:
-            draws = _paste_known(draws, y, degradation)
-        record = self._record(job, picture, mask_sha256, noise_seed)
+        if this.recipe.keep_known:
+            draws = paste_known(draws, y, this.degradation, this.recipe.feather)
         record |= {
             "nfe": parts[0].nfe,
             "seconds": round(sum(p.seconds for p in parts), 3),
@@ -105,77 +97,78 @@ class Restoration:
         }
         record["outputs"] = [
             {"file": path.name, "sha256": file_sha256(path)}
-            for path in self._write(job, picture, draws, y if self.plan.degrade else None, record)
+            for path in self._write(this, draws, y if self.plan.degrade else None, record)
         ]
         write_json(job.sidecar, record)
-        outputs = [str(job.folder / entry["file"]) for entry in record["outputs"]]
         return {
-            "outputs": outputs,
+            "outputs": [str(job.folder / entry["file"]) for entry in record["outputs"]],
             "sidecar": str(job.sidecar),
-            "seeds": list(self.plan.seeds),
+            "seeds": list(seeds),
             "nfe": record["nfe"],
             "seconds": record["seconds"],
         }
 
-    def _draw(self, y: Tensor, degradation: Any, seeds: tuple[int, ...], picture: Picture, bar: Any) -> Any:
+    def _measured(self, job: Job) -> Measured:
+        plan, picture = self.plan, read(job.source)
+        degradation, mask_sha256 = degradation_for(plan.recipe, plan.mask, job, picture)
+        recipe = plan.recipe
+        if isinstance(degradation, Mask):
+            recipe = settle(recipe, degradation, learned_for_masks(recipe, self.model))
+        noise_seed = of_image(plan.seeds[0], picture.sha256) if plan.degrade else None
+        return Measured(job, picture, recipe, degradation, mask_sha256, noise_seed)
+
+    def _draw(self, this: Measured, y: Tensor, seeds: tuple[int, ...], watch: Watch) -> Restored:
         return restore(
             y,
             model=self.model,
-            operator=self.operator[0],
-            degradation=degradation,
-            sampler=self.sampler,
-            sigma_y=self.plan.sigma_y,
+            operator=self.operator(this.recipe).operator,
+            degradation=this.degradation,
+            sampler=this.recipe.sampler,
+            sigma_y=this.recipe.sigma_y,
             seeds=list(seeds),
-            size=picture.size if self.plan.degrade else None,
-            watch=getattr(bar, "watch", None)
-            or (lambda step: bar.set_postfix_str(f"step {step.index + 1}/{step.total}")),
+            size=this.picture.size if self.plan.degrade else None,
+            watch=watch,
         )
 
-    def _record(
-        self, job: Job, picture: Picture, mask_sha256: str | None, noise_seed: int | None
-    ) -> dict[str, Any]:
-        plan = self.plan
-        device = next((p.device.type for p in getattr(self.model.codec, "parameters", tuple)()), "cpu")
+    def record(self, this: Measured) -> dict[str, Any]:
+        """All of the record that is known before anything is computed."""
+        plan, job = self.plan, this.job
+        entries = this.recipe.to_record()
+        entries["model"] |= {"hashes": self.model.hashes}
+        entries["operator"] |= {"sha256": self.operator(this.recipe).sha256}
+        entries["recipe"] |= {"identity": self.model.identity}
         return {
             "schema_version": SCHEMA_VERSION,
             "kind": "restoration",
             "paseo": environment()["versions"].get("paseo"),
             "input": {
                 "path": _relative(job.source, job.folder),
-                "sha256": picture.sha256,
-                "size": picture.size,
-                "notes": picture.notes,
+                "sha256": this.picture.sha256,
+                "size": list(this.picture.size),
+                "notes": this.picture.notes,
             },
-            "task": plan.task,
             "mask": None
             if plan.mask is None
-            else {"path": _relative(plan.mask, job.folder), "sha256": mask_sha256},
-            "sigma_y": plan.sigma_y,
-            "noise_unit": NOISE_UNIT,
+            else {"path": _relative(plan.mask, job.folder), "sha256": this.mask_sha256},
             "degrade": plan.degrade,
-            "measurement_seed": noise_seed,
+            "measurement_seed": this.noise_seed,
             "seeds": list(plan.seeds),
             "batch": plan.batch,
-            "keep_known": plan.keep_known,
-            "sampler": sampler_record(self.sampler),
-            "model": {"name": plan.model, "hashes": self.model.hashes, "options": dict(plan.options)},
-            "operator": self.operator[1] | {"given": plan.operator is not None},
-            "device": device,
+            "device": device_of(self.model.codec).type,
+            **entries,
             **environment(),
         }
 
     def _write(
-        self, job: Job, picture: Picture, draws: Tensor, y: Tensor | None, record: dict[str, Any]
+        self, this: Measured, draws: Tensor, y: Tensor | None, record: dict[str, Any]
     ) -> Iterator[Path]:
-        seeds = self.plan.seeds
+        job, alpha, seeds = this.job, this.picture.alpha, self.plan.seeds
         for k, (seed, image) in enumerate(zip(seeds, draws, strict=True)):
             suffix = f"_s{k}.png" if len(seeds) > 1 else ".png"
-            yield save_png(job.path(suffix), image, alpha=picture.alpha, record=short(record, seed))
+            yield save_png(job.path(suffix), image, alpha=alpha, record=short(record, seed))
         if len(seeds) > 1:
             std = draws.var(0).mean(0).sqrt()
-            yield save_png(
-                job.path("_mean.png"), draws.mean(0), alpha=picture.alpha, record=short(record, None)
-            )
+            yield save_png(job.path("_mean.png"), draws.mean(0), alpha=alpha, record=short(record, None))
             yield save_png(
                 job.path("_std.png"),
                 deviation_map(std),
@@ -185,23 +178,9 @@ class Restoration:
             yield save_png(job.path("_measurement.png"), y[0])
 
 
-def _weights_sha256(folder: Path | None) -> str | None:
-    files = sorted(folder.glob("*.safetensors")) if folder is not None and folder.is_dir() else []
-    return file_sha256(files[0]) if files else None
-
-
 def _relative(path: Path, folder: Path) -> str:
     """From the sidecar's folder, so that a tree can be moved as a whole."""
     try:
         return Path(os.path.relpath(path, folder)).as_posix()
     except ValueError:  # another drive
         return path.resolve().as_posix()
-
-
-def _paste_known(draws: Tensor, y: Tensor, degradation: Any) -> Tensor:
-    """The measured pixels themselves where they were seen."""
-    inner = getattr(degradation, "degradation", degradation)
-    if not hasattr(inner, "observed_at"):
-        raise BadInput("--keep-known is for inpainting: this task hides no pixels.")
-    seen = inner.observed_at(*draws.shape[-2:]).to(draws)
-    return seen * y.clamp(0, 1) + (1 - seen) * draws

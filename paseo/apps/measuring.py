@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from paseo.apps.inputs import Job
-from paseo.degrade import Mask, measure, task
-from paseo.errors import BadInput
-from paseo.images import EXTENSIONS, Picture, read, to_signed, to_unit
+from paseo.base import Degradation, HidesPixels
+from paseo.degrade import Mask, Task, measure, task
+from paseo.errors import BadInput, PaseoError
+from paseo.files import read_json
+from paseo.images import EXTENSIONS, Picture, read
+from paseo.recipe import Recipe
+from paseo.recipe.key import same_run
+from paseo.units import to_signed, to_unit
 
 
-def degradation_for(name: str, mask: Path | None, job: Job, picture: Picture) -> tuple[Any, str | None]:
+def degradation_for(
+    recipe: Recipe, mask: Path | None, job: Job, picture: Picture
+) -> tuple[Degradation, str | None]:
     """The task's degradation, or the mask's for this input, with the mask's hash."""
     if mask is None:
-        return task(name), None
+        found = recipe.degradation or task(recipe.task)
+        return found.degradation if isinstance(found, Task) else found, None
     hole = read(_mask_file(mask, job))
     if hole.size != picture.size:
         (h, w), (a, b) = hole.size, picture.size
@@ -42,18 +52,41 @@ def _escaped(name: str) -> str:
     return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
-def measurement_seed(picture: Picture, seed: int) -> int:
-    """Seeded by the image itself, so that it does not matter in which company or order a file is measured."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {picture.sha256}".encode()).digest()[:8], "big") >> 1
-
-
-def measured(picture: Picture, degradation: Any, sigma_y: float, noise_seed: int | None) -> Tensor:
+def measured(picture: Picture, degradation: Degradation, sigma_y: float, noise_seed: int | None) -> Tensor:
     """(1,3,h,w) in [0,1] units: a noisy measurement of the picture, or with no seed the picture as it was
     measured.
     """
     x = picture.rgb[None]
     if noise_seed is not None:
-        return measure(x, getattr(degradation, "degradation", degradation), sigma_y, [noise_seed])
-    inner = getattr(degradation, "degradation", degradation)
-    hides = hasattr(inner, "observed_at")
-    return to_unit(inner(to_signed(x))) if hides else x  # whatever colour the hole was painted in
+        return measure(x, degradation, sigma_y, [noise_seed])
+    if isinstance(degradation, HidesPixels):
+        return to_unit(degradation(to_signed(x)))  # whatever colour the hole was painted in
+    return x
+
+
+def paste_known(images: Tensor, y: Tensor, degradation: Degradation, feather: int) -> Tensor:
+    """The measured pixels where they were seen and the restored ones in the hole, blended over `feather`
+    pixels around it.
+    """
+    if not isinstance(degradation, HidesPixels):
+        raise BadInput("Known pixels can only be kept in inpainting: this task hides no pixels.")
+    hole = 1 - degradation.observed_at(*images.shape[-2:]).to(images)
+    ramp = hole.clone()
+    for step in range(1, feather + 1):
+        grown = F.max_pool2d(hole, 2 * step + 1, stride=1, padding=step)
+        ramp = torch.maximum(ramp, grown * (1 - step / (feather + 1)))
+    return ramp * images + (1 - ramp) * y.to(images).clamp(0, 1)
+
+
+def complete(job: Job, record: Callable[[], Mapping[str, Any]]) -> bool:
+    """Whether this very run of this very file lies there already: the record, which is written last, is of
+    the same run, and all its outputs are there.
+    """
+    if not job.sidecar.is_file():
+        return False
+    try:
+        found = read_json(job.sidecar)
+        there = all((job.folder / entry["file"]).is_file() for entry in found["outputs"])
+        return there and same_run(found, record())
+    except (PaseoError, KeyError, TypeError, AttributeError):  # half a record is none
+        return False

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from paseo.codecs.net import AutoencoderNet
 from paseo.codecs.weights import check_image, check_latent, weights_hash
 from paseo.errors import MissingWeights
+from paseo.weights import build, part_of
 
 
 class EmbeddedCodec(nn.Module):
@@ -28,6 +27,11 @@ class EmbeddedCodec(nn.Module):
 
         self.hash = weights_hash({**net.encoder.state_dict(), "mean": net.mean, "std": net.std})
 
+    @property
+    def cell_bytes(self) -> int:
+        """Peak memory per latent cell, measured (see paseo.memory): seven maps at half the picture's resolution."""
+        return 7 * 4 * 16 * self.net.decoder.head.in_channels
+
     def encode(self, x: Tensor) -> Tensor:
         check_image(x, self.factor)
         return self.net.encode(x)
@@ -39,14 +43,12 @@ class EmbeddedCodec(nn.Module):
     @classmethod
     def load(cls, folder: Path, latent_space: str = "embedded") -> EmbeddedCodec:
         """From a folder with `codec.safetensors` and the entry "codec" of `config.json`."""
-        from safetensors.torch import load_file
-
         path = folder / "codec.safetensors"
         if not path.is_file():
             raise MissingWeights(
                 f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
                 "codec`."
             )
-        net = AutoencoderNet(**json.loads((folder / "config.json").read_text())["codec"])
-        net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})
+        settings, sums = part_of(folder, "codec")
+        net, _ = build(lambda: AutoencoderNet(**settings), path, sums)
         return cls(net, latent_space)

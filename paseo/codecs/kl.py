@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from paseo.codecs.weights import check_finite, check_image, check_latent, weights_hash
 from paseo.errors import BadInput, MissingWeights, out_of_memory
 from paseo.noise import Noise
+from paseo.weights import pretrained
 
 SPACES = {  # (channels, scale, shift) → id of the latent space
     (4, 0.18215, 0.0): "sd1",
@@ -76,7 +77,7 @@ class KLCodec(nn.Module):
                 f"{folder} holds no autoencoder (no config.json). Give a diffusers folder, or its "
                 "subfolder 'vae'."
             )
-        vae = AutoencoderKL.from_pretrained(str(folder), dtype=dtype, use_safetensors=True)
+        vae = pretrained(AutoencoderKL, folder, sorted(folder.glob("*.safetensors")), dtype=dtype)
         return cls(vae.to(device), **options)
 
     @cached_property

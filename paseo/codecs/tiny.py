@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from paseo.codecs.weights import check_finite, check_image, check_latent, weights_hash
 from paseo.errors import BadInput, MissingWeights, out_of_memory
+from paseo.weights import damaged, pretrained, read_weights
 
 SPACES = {
     "taesd": "sd1",
@@ -56,7 +57,7 @@ class TinyCodec(nn.Module):
                 f"{path} holds no AutoencoderTiny (no config.json). Give its folder, or use from_original."
             )
         return cls(
-            AutoencoderTiny.from_pretrained(str(path), dtype=dtype, use_safetensors=True),
+            pretrained(AutoencoderTiny, Path(path), sorted(Path(path).glob("*.safetensors")), dtype=dtype),
             latent_space=latent_space,
         )
 
@@ -68,7 +69,6 @@ class TinyCodec(nn.Module):
         modules.
         """
         from diffusers import AutoencoderTiny
-        from safetensors.torch import load_file
 
         if name not in SPACES:
             raise BadInput(f"{name!r} is not a tiny autoencoder known here: {', '.join(SPACES)}.")
@@ -79,10 +79,11 @@ class TinyCodec(nn.Module):
                     f"{path} does not exist. Put the original {name} files (madebyollin/taesd) there, or "
                     "name their folder."
                 )
-        encoder, decoder = load_file(paths[0]), load_file(paths[1])
-        channels = encoder[max(encoder, key=_position)].shape[0]
-        vae: Any = AutoencoderTiny(latent_channels=channels)
-        _fill(vae, {**renamed(encoder, "encoder", 0), **renamed(decoder, "decoder", -1)}, name)
+        encoder, decoder = (read_weights(path)[0] for path in paths)
+        with damaged(Path(folder) / name):
+            channels = encoder[max(encoder, key=_position)].shape[0]
+            vae: Any = AutoencoderTiny(latent_channels=channels)
+            _fill(vae, {**renamed(encoder, "encoder", 0), **renamed(decoder, "decoder", -1)}, name)
         return cls(vae if dtype == torch.float32 else vae.to(dtype), latent_space=SPACES[name])
 
     @cached_property

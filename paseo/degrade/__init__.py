@@ -19,29 +19,37 @@ differentiable (JPEG through a twin), work in float64, and treat the images of a
 
 from __future__ import annotations
 
-from paseo.degrade.blur import Blur, GaussianBlur
+from paseo.degrade.blur import Blur, GaussianBlur, MotionBlur, StretchedBlur
 from paseo.degrade.compose import Compose
 from paseo.degrade.custom import Custom, load_function
 from paseo.degrade.example import KnownByExample
+from paseo.degrade.family import condition_of
+from paseo.degrade.grain import Grain
 from paseo.degrade.jpeg import JPEG
 from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.degrade.mask import CentreBox, Mask
 from paseo.degrade.measure import measure, measurement_noise
 from paseo.degrade.resize import Downsample, resize
-from paseo.degrade.tasks import Task, register, task, tasks
+from paseo.degrade.tasks import Task, register, task, tasks, user_task
+from paseo.degrade.words import WORDS
 
 __all__ = [
     "JPEG",
+    "WORDS",
     "Blur",
     "CentreBox",
     "Compose",
     "Custom",
     "Downsample",
     "GaussianBlur",
+    "Grain",
     "KnownByExample",
     "Mask",
+    "MotionBlur",
     "SoftJPEG",
+    "StretchedBlur",
     "Task",
+    "condition_of",
     "load_function",
     "measure",
     "measurement_noise",
@@ -49,4 +57,5 @@ __all__ = [
     "resize",
     "task",
     "tasks",
+    "user_task",
 ]

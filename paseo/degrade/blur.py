@@ -11,7 +11,8 @@ copied from; it is not the blur itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -20,6 +21,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from paseo.degrade.common import Size, check_images, check_positive, check_size, separable, size_of, wide
+from paseo.degrade.kernels import (
+    Moments,
+    gaussian_kernel,
+    gaussian_moments,
+    moments_of,
+    motion_kernel,
+    motion_moments,
+)
 from paseo.errors import BadInput
 
 
@@ -43,6 +52,10 @@ class GaussianBlur:
     @property
     def params(self) -> dict[str, Any]:
         return {"sigma": self.sigma, "size": self.size}
+
+    @property
+    def moments(self) -> Moments:
+        return gaussian_moments(self.sigma, self.sigma, 0.0)
 
     @property
     def taps(self) -> Tensor:
@@ -76,13 +89,40 @@ class GaussianBlur:
         return rows, columns
 
 
+class KernelBlur(ABC):
+    """What all blurs by a kernel share; a subclass says which one."""
+
+    linear: ClassVar[bool] = True
+
+    @abstractmethod
+    def spread(self) -> Tensor:
+        """(h, w), odd sides and sum 1: what a single bright pixel becomes."""
+
+    def output_size(self, height: int, width: int) -> Size:
+        return height, width
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The measurement without noise; not clamped."""
+        check_images(x)
+        return _convolve(x, self.spread())
+
+    def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
+        """The measurement itself: it has the image's size."""
+        check_size(size, y, size or size_of(y), "Blur")
+        return y
+
+    def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
+        """Aᵀy: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩, borders included."""
+        check_images(y, "The measurement")
+        return _convolve_adjoint(self.lift(y, size), self.spread())
+
+
 @dataclass(frozen=True, eq=False)
-class Blur:
-    """A(x): blur with any kernel of odd sides, normalised to sum 1, such as a motion path or a lens. Linear."""
+class Blur(KernelBlur):
+    """A(x): blur with any kernel of odd sides, normalised to sum 1, such as a lens. Linear."""
 
     kernel: Tensor  # (h, w): what a single bright pixel becomes
     name: str = "blur"
-    linear: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         k = torch.as_tensor(self.kernel, dtype=torch.float64, device="cpu").detach()
@@ -102,23 +142,66 @@ class Blur:
     def params(self) -> dict[str, Any]:
         return {"kernel": self.kernel.tolist()}
 
-    def output_size(self, height: int, width: int) -> Size:
-        return height, width
+    def spread(self) -> Tensor:
+        return self.kernel
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """The measurement without noise; not clamped."""
-        check_images(x)
-        return _convolve(x, self.kernel)
+    @property
+    def moments(self) -> Moments:
+        return moments_of(self.kernel)
 
-    def lift(self, y: Tensor, size: Size | None = None) -> Tensor:
-        """The measurement itself: it has the image's size."""
-        check_size(size, y, size or size_of(y), "Blur")
-        return y
 
-    def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
-        """Aᵀy: ⟨Ax, y⟩ = ⟨x, Aᵀy⟩, borders included."""
-        check_images(y, "The measurement")
-        return _convolve_adjoint(self.lift(y, size), self.kernel)
+@dataclass(frozen=True)
+class StretchedBlur(KernelBlur):
+    """A(x): Gaussian blur of two widths in pixels, `along` the angle in degrees and `across` it. Linear."""
+
+    along: float
+    across: float
+    angle: float = 0.0
+
+    def __post_init__(self) -> None:
+        for width in (self.along, self.across):
+            check_positive(width, "The blur's width")
+
+    @property
+    def name(self) -> str:
+        return "blur"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def spread(self) -> Tensor:
+        return gaussian_kernel(self.along, self.across, self.angle)
+
+    @property
+    def moments(self) -> Moments:
+        return gaussian_moments(self.along, self.across, self.angle)
+
+
+@dataclass(frozen=True)
+class MotionBlur(KernelBlur):
+    """A(x): an even, straight movement of `length` pixels at an angle in degrees. Linear."""
+
+    length: float
+    angle: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.length, "The length of the movement")
+
+    @property
+    def name(self) -> str:
+        return "motion"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def spread(self) -> Tensor:
+        return motion_kernel(self.length, self.angle)
+
+    @property
+    def moments(self) -> Moments:
+        return motion_moments(self.length, self.angle)
 
 
 @lru_cache(maxsize=32)

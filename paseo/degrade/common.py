@@ -9,19 +9,11 @@ import torch
 from torch import Tensor
 
 from paseo.errors import BadInput
+from paseo.units import to_signed as to_signed
+from paseo.units import to_unit as to_unit
 
 Size = tuple[int, int]
 """(height, width) in pixels."""
-
-
-def to_signed(x: Tensor) -> Tensor:
-    """[0,1] → [-1,1]."""
-    return x * 2 - 1
-
-
-def to_unit(x: Tensor) -> Tensor:
-    """[-1,1] → [0,1]."""
-    return (x + 1) / 2
 
 
 def size_of(x: Tensor) -> Size:

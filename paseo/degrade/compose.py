@@ -8,12 +8,14 @@ image's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from torch import Tensor
 
 from paseo.base import Degradation
 from paseo.degrade.common import Size, check_size
+from paseo.degrade.grain import Grain
 from paseo.errors import BadInput, Unsupported
 
 
@@ -54,6 +56,14 @@ class Compose:
         """The measurement without noise."""
         for part in self.parts:
             x = part(x)
+        return x
+
+    def draw(self, x: Tensor, normal: Callable[[Tensor], Tensor]) -> Tensor:
+        """The measurement with the noise that lies inside the chain; `normal(x)` is standard normal of x's
+        shape.
+        """
+        for part in self.parts:
+            x = part.draw(x, normal(x)) if isinstance(part, Grain) else part(x)
         return x
 
     def lift(self, y: Tensor, size: Size | None = None) -> Tensor:

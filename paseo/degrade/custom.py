@@ -28,6 +28,7 @@ from torch import Tensor
 from paseo.degrade.common import Size, check_images, check_size, size_of, to_signed, to_unit
 from paseo.degrade.resize import resize
 from paseo.errors import BadInput, PaseoError, Unsupported
+from paseo.trust import check_vouched, vouch
 
 Range = Literal["unit", "signed"]
 _FAR = 4.0  # a measurement more than this far outside [0,1] is in other units, 0 … 255 most likely
@@ -64,9 +65,9 @@ class Custom:
     @classmethod
     def load(cls, spec: str, *, range: Range = "unit", linear: bool = False) -> Custom:
         """From "module:function" (also found in the current folder) or "path/file.py:function"; that is also
-        its name.
+        its name. Calling this vouches for the code (`paseo.trust`): never call it with a name from a file.
         """
-        return cls(load_function(spec), range=range, linear=linear, name=spec)
+        return cls(load_function(vouch(spec)), range=range, linear=linear, name=spec)
 
     def output_size(self, height: int, width: int) -> Size:
         """Found by trying: the function is run on a grey image of that size."""
@@ -149,10 +150,11 @@ class Custom:
 
 
 def load_function(spec: str) -> Any:
-    """The object that "module:name" or "path/file.py:name" stands for."""
+    """The object that "module:name" or "path/file.py:name" stands for, if somebody vouched for that name."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name.isidentifier():
         raise BadInput(f"A function is named as 'module:function' or 'path/file.py:function', got {spec!r}.")
+    check_vouched(spec)
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     if not hasattr(module, name):
         known = ", ".join(

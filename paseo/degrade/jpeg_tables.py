@@ -34,13 +34,18 @@ _CHROMA = [
 @lru_cache(maxsize=128)
 def quantisation_tables(quality: int) -> tuple[Tensor, Tensor]:
     """(luma, chroma), each (8,8) int32, for a quality of 1 … 100."""
-    scale = 5000 // quality if quality < 50 else 200 - 2 * quality
+    scale = table_scale(quality)
     with torch.inference_mode(False):
         luma, chroma = (
             ((torch.tensor(table) * scale + 50) // 100).clamp(1, 255).to(torch.int32)
             for table in (_LUMA, _CHROMA)
         )
     return luma, chroma
+
+
+def table_scale(quality: int) -> int:
+    """S, the percentage by which the standard's tables are multiplied."""
+    return 5000 // quality if quality < 50 else 200 - 2 * quality
 
 
 def check_quality(quality: int) -> None:

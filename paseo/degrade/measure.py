@@ -7,7 +7,6 @@ samplers draw from: seed 0 of a measurement and seed 0 of a sample share no numb
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 
@@ -15,8 +14,11 @@ import torch
 from torch import Tensor
 
 from paseo.base import Degradation, Noise
-from paseo.degrade.common import check_images, to_signed, to_unit
+from paseo.degrade.common import check_images
+from paseo.degrade.compose import Compose
 from paseo.errors import BadInput
+from paseo.seeds import for_batch, stream_of
+from paseo.units import to_signed, to_unit
 
 _TOLERANCE = 1e-3  # images may stick out of [0,1] by this much: the rounding of low-precision types
 
@@ -27,8 +29,8 @@ def measure(
     """A noisy measurement of images x (B,3,H,W) in [0,1]; the result is in [0,1] units, at its own size,
     unclamped.
 
-    `sigma_y` is the noise's standard deviation in [0,1] units. `seeds` is one seed per image; a single
-    integer s stands for s, s+1, … over the batch.
+    `sigma_y` is the noise's standard deviation in [0,1] units. `seeds` is one seed per image, or a
+    single integer that all of them use (`paseo.seeds`).
     """
     check_images(x, channels=3)
     low, high = float(x.min()), float(x.max())
@@ -36,24 +38,19 @@ def measure(
         raise BadInput(f"Images to be measured must be in [0,1], got values from {low:.3g} to {high:.3g}.")
     if not (isinstance(sigma_y, int | float) and math.isfinite(sigma_y) and sigma_y >= 0):
         raise BadInput(f"sigma_y must be a finite number of at least 0, in [0,1] units, got {sigma_y!r}.")
-    y = to_unit(degradation(to_signed(x)))
+    if isinstance(degradation, Compose):
+        y = to_unit(degradation.draw(to_signed(x), lambda y: measurement_noise(y, seeds, "grain")))
+    else:
+        y = to_unit(degradation(to_signed(x)))
     return y + sigma_y * measurement_noise(y, seeds) if sigma_y > 0 else y
 
 
-def measurement_noise(y: Tensor, seeds: int | Sequence[int]) -> Tensor:
-    """Standard normal noise of y's shape, dtype and device; y[i] is served by the i-th seed's measurement
-    stream.
+def measurement_noise(y: Tensor, seeds: int | Sequence[int], stream: str = "measurement") -> Tensor:
+    """Standard normal noise of y's shape, dtype and device; y[i] is served by the i-th seed's own stream of
+    that name.
     """
-    batch = y.shape[0]
-    each = [seeds + i for i in range(batch)] if isinstance(seeds, int) else list(seeds)
-    if len(each) != batch:
-        raise BadInput(f"A batch of {batch} images needs as many seeds, got {len(each)}.")
+    each = for_batch(seeds, len(y))
+    if len(each) != len(y):
+        raise BadInput(f"One image was given with {len(each)} seeds: repeat it to measure it several times.")
     with torch.no_grad():
-        return Noise([_stream(seed) for seed in each]).like(y)
-
-
-def _stream(seed: int) -> int:
-    """A seed → the seed of its measurement stream, 63 bits."""
-    if not (isinstance(seed, int) and seed >= 0):
-        raise BadInput(f"A seed is an integer of at least 0, got {seed!r}.")
-    return int.from_bytes(hashlib.sha256(f"measurement {seed}".encode()).digest()[:8], "big") >> 1
+        return Noise([stream_of(seed, stream) for seed in each]).like(y)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.faces.weights import Cascade, load_cascade
+from paseo.units import to_signed
 
 CELL, STRIDE = 12, 2  # of P-Net: pixels that one of its outputs sees, and pixels between two outputs
 PYRAMID = 0.709  # ≈ √½: each level has half the area of the one before
@@ -45,7 +46,7 @@ def detect(picture: Tensor, *, smallest: int = 20, cascade: Cascade | None = Non
     if smallest < CELL:
         raise BadInput(f"smallest={smallest} is below {CELL} pixels, the least that the networks can see.")
     nets = cascade or load_cascade()
-    x = (picture.detach().to("cpu", torch.float32).clamp(0, 1) * 2 - 1)[None]
+    x = to_signed(picture.detach().to("cpu", torch.float32).clamp(0, 1))[None]
     boxes = _propose(x, nets, smallest)
     boxes, _ = _refine(x, boxes, nets)
     return _finish(x, boxes, nets)

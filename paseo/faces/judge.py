@@ -21,6 +21,7 @@ from paseo.degrade import GaussianBlur
 from paseo.faces.align import Frame
 from paseo.faces.paste import oval
 from paseo.faces.view import FaceView
+from paseo.units import signed_std, to_signed
 
 WORSE = 1.25  # times the photograph's misfit: what a face may have
 LOSS = 1.2  # of a task that is not linear: times what the task itself does to the face
@@ -78,8 +79,8 @@ def judge(
 ) -> Judgement:
     """Two versions (3,h,w) of the window in [0,1], its measurement y, and the face as the model gave it."""
     seen = [view.look(version[None])[0] for version in (old, new)]
-    noise = 2 * sigma_y * torch.randn(y.shape, generator=torch.Generator().manual_seed(0)).to(y)
-    u = face[None].to(view.background) * 2 - 1
+    noise = signed_std(sigma_y) * torch.randn(y.shape, generator=torch.Generator().manual_seed(0)).to(y)
+    u = to_signed(face[None].to(view.background))
     return Judgement(
         (misfit(view, y, old), misfit(view, y, new)),
         max(_rms(view.lift(noise)), EIGHT_BIT),
@@ -92,7 +93,7 @@ def judge(
 @torch.no_grad()
 def misfit(view: FaceView, y: Tensor, version: Tensor) -> float:
     """RMS of A(version) − y, both lifted to the face's frame, in [-1,1] units."""
-    return _rms(view.lift(view.task(version[None] * 2 - 1)) - view.lift(y * 2 - 1))
+    return _rms(view.lift(view.task(to_signed(version[None]))) - view.lift(to_signed(y)))
 
 
 def _detail(x: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from paseo.faces.usable import hint, refusal
 from paseo.faces.view import view_of
 from paseo.operators.exact import Chain
 from paseo.street import LatentModel, restore
+from paseo.units import to_signed
 
 RestoreFace = Callable[[Tensor, Degradation], Tensor]
 """(measurement (1,3,h,w) in [0,1], view of it) → the face (3,side,side) in [0,1]."""
@@ -128,7 +129,7 @@ class FaceModel:
     @torch.no_grad()
     def strangeness(self, face: Tensor) -> float:
         """RMS of x̂₀(αz + σε) − z for the face's latent z and fixed noises ε."""
-        z = self.model.codec.encode(face[None] * 2 - 1)
+        z = self.model.codec.encode(to_signed(face[None]))
         noise = torch.randn(PROBES, *z.shape[1:], generator=torch.Generator().manual_seed(0)).to(z)
         prior = self.model.prior
         point = prior.schedule.at_level(LEVEL)

@@ -22,6 +22,7 @@ from paseo.base import Degradation
 from paseo.errors import BadInput
 from paseo.faces.align import Frame, Resample, Size, to_face, to_picture
 from paseo.faces.paste import square
+from paseo.units import to_signed
 
 MARGIN = 24  # pixels of the picture around the frame: a blur of σ = 3 reaches 12
 GRID = 16  # measured pixels: JPEG's largest block
@@ -91,7 +92,7 @@ class FaceView:
 
 def view_of(task: Degradation, restored: Tensor, frame: Frame) -> tuple[FaceView, Window]:
     """The face's view of a restored picture (3,H,W) in [0,1], on the smallest window that measures alike."""
-    whole = restored[None] * 2 - 1
+    whole = to_signed(restored[None])
     size = (int(restored.shape[-2]), int(restored.shape[-1]))
     every = Window(0, 0, *size, ratio=1)
     window = _window(task, size, frame)

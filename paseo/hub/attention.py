@@ -10,10 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from paseo.errors import BadInput, Unsupported
 
@@ -65,12 +66,35 @@ def available(device: torch.device | str, dtype: torch.dtype = torch.float32) ->
     return found
 
 
-def chosen_by_torch(device: torch.device | str, dtype: torch.dtype = torch.float32) -> str:
-    """The kernel that "auto" means here, by torch's own choice for a small problem."""
-    from torch.nn.attention import SDPBackend
+def used_by(call: Callable[[], object]) -> str:
+    """The kernel that a network's call really takes, by the operations torch runs; "none" without attention.
 
-    q = torch.zeros(1, 2, 16, 32, device=device, dtype=dtype)
-    ask = getattr(torch, "_fused_sdp_choice", None)  # not public, hence looked up with care
-    number = None if ask is None else ask(q, q, q)
-    names = {int(getattr(SDPBackend, kernel)): name for name, kernel in _KERNELS.items()}
-    return "unknown" if number is None else names.get(int(number), "unknown")
+    The choice depends on sizes, layout and dtype, so nothing but the call itself can tell.
+    """
+    with torch.no_grad(), _Operations() as seen:
+        call()
+    fused = [name for name in seen.names if "scaled_dot_product" in name]
+    for kernel in ("flash", "efficient", "cudnn"):
+        if any(kernel in name for name in fused):
+            return kernel
+    return "math" if any("softmax" in name for name in seen.names) else "none"
+
+
+class _Operations(TorchDispatchMode):
+    """Names of the operations that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.names.add(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def chosen_by_torch(device: torch.device | str, dtype: torch.dtype = torch.float32) -> str:
+    """The kernel that "auto" means here for diffusers' networks: tried on a small problem in their layout."""
+    q = torch.zeros(1, 16, 2, 32, device=device, dtype=dtype).transpose(1, 2)
+    return used_by(lambda: F.scaled_dot_product_attention(q, q, q))

@@ -6,7 +6,6 @@ PATH/taesd3     the original pair PATH/taesd3_encoder.safetensors, PATH/taesd3_d
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ import torch
 
 from paseo.codecs.kl import KLCodec
 from paseo.codecs.tiny import SPACES, TinyCodec
-from paseo.errors import MissingWeights, Unsupported
+from paseo.errors import BadInput, MissingWeights, Unsupported
+from paseo.files import read_json
 
 
 def is_codec(source: str | Path) -> bool:
@@ -63,9 +63,10 @@ def _from_folder(folder: Path, dtype: torch.dtype) -> KLCodec | TinyCodec:
 
 def _class_name(folder: Path) -> str | None:
     try:
-        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("_class_name")
-    except (OSError, ValueError, AttributeError):
+        config = read_json(folder / "config.json")
+    except BadInput:
         return None
+    return config.get("_class_name") if isinstance(config, dict) else None
 
 
 def _original(path: Path) -> bool:

@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from paseo.errors import BadInput, NotFinite
+from paseo.errors import BadInput, NotFinite, PaseoError
 from paseo.files import atomic
+from paseo.weights import damaged, read_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +106,14 @@ class Conditioning:
 
     @classmethod
     def load(cls, path: str | Path) -> Conditioning:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
         try:
-            parts = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise BadInput(f"{path} holds no prompt embeddings: {error}.") from error
+            parts, _ = read_weights(Path(path))
+        except PaseoError as error:
+            raise BadInput(f"{path} holds no prompt embeddings: {error}") from error
         known = {f.name for f in fields(cls)}
         if "prompt" not in parts or not parts.keys() <= known:
             raise BadInput(
                 f"{path} holds {', '.join(sorted(parts))}; prompt embeddings have {', '.join(sorted(known))}."
             )
-        return cls(**parts)
+        with damaged(path):
+            return cls(**parts)

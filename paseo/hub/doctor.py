@@ -21,6 +21,7 @@ from paseo.hub.attention import available, chosen_by_torch
 from paseo.hub.device import pick_device, pick_dtype
 from paseo.hub.family import FAMILIES, SDXL, Family, family_of
 from paseo.hub.folder import components, faults, parameter_bytes, read_index, resolve
+from paseo.memory import memory
 
 Status = Literal["ok", "note", "fault"]
 GIB = 2**30
@@ -157,28 +158,6 @@ def _fit(
         f"{detail}, only {free / GIB:.1f} free",
         f"{'; '.join([*hints, 'or take a smaller model'])}.".capitalize(),
     )
-
-
-def memory(device: torch.device) -> tuple[int, int]:
-    """(free, total) bytes of the accelerator, or of main memory."""
-    if device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(device)
-        return int(free), int(total)
-    import psutil  # comes with accelerate
-
-    main = psutil.virtual_memory()
-    limit = _container_limit() or int(main.total)
-    used = int(psutil.Process().memory_info().rss) if limit < main.total else 0
-    return min(int(main.available), limit - used), min(int(main.total), limit)
-
-
-def _container_limit() -> int | None:
-    """The memory a container may use, where it is less than the machine's."""
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
 
 
 def _version(package: str) -> str:

@@ -7,40 +7,19 @@ length.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput, MissingWeights
+from paseo.files import read_json
+from paseo.hub.names import KNOWN, hub_id
+from paseo.weights import header_fault
+from paseo.weights import parameter_bytes as file_bytes
 
 INDEX = "model_index.json"
-ALIASES = {  # short names, and ids whose repository has moved
-    "sd15": "stable-diffusion-v1-5/stable-diffusion-v1-5",
-    "runwayml/stable-diffusion-v1-5": "stable-diffusion-v1-5/stable-diffusion-v1-5",
-    "rv51": "SG161222/Realistic_Vision_V5.1_noVAE",
-    "sdxl": "stabilityai/stable-diffusion-xl-base-1.0",
-    "sd3": "stabilityai/stable-diffusion-3-medium-diffusers",
-    "sd35": "stabilityai/stable-diffusion-3.5-medium",
-    "sd35-large": "stabilityai/stable-diffusion-3.5-large",
-}
 _NO_WEIGHTS = ("scheduler", "tokenizer", "tokenizer_2", "tokenizer_3", "feature_extractor")
 _UNUSED = ("safety_checker", "feature_extractor", "image_encoder")  # never loaded here
-_BYTES = {
-    "F64": 8,
-    "I64": 8,
-    "F32": 4,
-    "I32": 4,
-    "F16": 2,
-    "BF16": 2,
-    "I16": 2,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "I8": 1,
-    "U8": 1,
-    "BOOL": 1,
-}
 
 
 def resolve(name: str | Path, *, revision: str | None = None, variant: str | None = None) -> Path:
@@ -53,28 +32,37 @@ def resolve(name: str | Path, *, revision: str | None = None, variant: str | Non
             f"{path} is a single file, a folder in the diffusers layout was expected. Convert it once with "
             'diffusers: StableDiffusionPipeline.from_single_file("FILE").save_pretrained("FOLDER").'
         )
-    hub_id = ALIASES.get(str(name), str(name))
-    if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
-        short = ", ".join(k for k in ALIASES if "/" not in k)
-        raise MissingWeights(
-            f"There is no folder {name}. Give a folder, a hub id such as {ALIASES['sd35']}, or one of "
-            f"{short}."
+    plain, at, pinned = str(name).partition("@")  # user/name@revision: a branch, a tag or, best, a commit
+    if at and revision is not None and revision != pinned:
+        raise BadInput(
+            f"{name} names the revision {pinned!r}, and {revision!r} was asked for. Give one of them."
         )
-    return _from_hub(hub_id, revision, variant)
+    revision, place = pinned or revision, hub_id(plain)
+    if place.count("/") != 1 or place.startswith(("/", ".", "~")):
+        raise MissingWeights(
+            f"There is no folder {name}. Give a folder, a hub id such as {hub_id('sd35')} (with @REVISION to "
+            f"pin it), or one of {', '.join(KNOWN)}."
+        )
+    return _from_hub(place, revision, variant)
 
 
-def _from_hub(hub_id: str, revision: str | None, variant: str | None) -> Path:
+def _from_hub(place: str, revision: str | None, variant: str | None) -> Path:
     from diffusers import DiffusionPipeline
 
     unused = dict.fromkeys(_UNUSED)
     try:
         return Path(
             DiffusionPipeline.download(
-                hub_id, revision=revision, variant=variant, use_safetensors=True, **unused
+                place,
+                revision=revision,
+                variant=variant,
+                use_safetensors=True,
+                trust_remote_code=False,
+                **unused,
             )
         )
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
-        raise MissingWeights(explain_hub(hub_id, error)) from error
+        raise MissingWeights(explain_hub(place, error)) from error
 
 
 def explain_hub(hub_id: str, error: BaseException) -> str:
@@ -134,18 +122,26 @@ def read_index(folder: Path) -> dict[str, Any]:
             f"{folder} is not a diffusers model: it has no {INDEX} (it holds: "
             f"{', '.join(found) or 'nothing'}).{hint}"
         )
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise MissingWeights(f"{path} cannot be read: {error}. Download the model again.") from error
+    index = _read(path)
     if not isinstance(index, dict):
         raise MissingWeights(f"{path} does not hold a JSON object. Download the model again.")
     return index
 
 
+def _read(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except BadInput as error:
+        raise MissingWeights(f"{path} cannot be read: {error} Download the model again.") from error
+
+
 def components(index: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """Component → (library, class), without those that are empty or never used here."""
     found = {k: v for k, v in index.items() if isinstance(v, list) and len(v) == 2 and v[0] and v[1]}
+    if strange := [k for k in found if not k.isidentifier()]:  # it is also the name of a folder
+        raise MissingWeights(
+            f"{INDEX} names a component {strange[0]!r}, which is no name. Download the model again."
+        )
     return {k: (str(v[0]), str(v[1])) for k, v in found.items() if k not in _UNUSED}
 
 
@@ -206,11 +202,14 @@ def weight_files(part: Path) -> list[Path]:
     chosen = min(found, key=lambda p: (_stem(p.name).count("."), p.name))  # plain before variants
     if chosen.suffix != ".json":
         return [chosen]
-    try:
-        shards = sorted(set(json.loads(chosen.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise MissingWeights(f"{part.name}/{chosen.name} cannot be read.") from error
-    return [part / shard for shard in shards]
+    index = _read(chosen)
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    shards = list(places.values()) if isinstance(places, dict) else []
+    if not shards or any(
+        not isinstance(s, str) or Path(s).name != s or not s.endswith(".safetensors") for s in shards
+    ):
+        raise MissingWeights(f"{part.name}/{chosen.name} does not list the files of the weights.")
+    return [part / shard for shard in sorted(set(shards))]
 
 
 def _candidates(part: Path) -> list[Path]:
@@ -226,38 +225,9 @@ def _stem(file: str) -> str:
 
 def file_fault(path: Path) -> str | None:
     """What is wrong with a safetensors file, without reading its data; None if nothing is."""
-    if not path.is_file():
-        return "is missing."
-    try:
-        expected = (
-            8 + _header_length(path) + max((e["data_offsets"][1] for e in _header(path).values()), default=0)
-        )
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        start = path.read_bytes()[:20]
-        return (
-            "is a Git LFS pointer, not the file itself: run `git lfs pull`."
-            if start.startswith(b"version https://git")
-            else "is damaged."
-        )
-    size = path.stat().st_size
-    return None if size == expected else f"is cut short: {size:,} of {expected:,} bytes."
+    return header_fault(path)
 
 
 def parameter_bytes(part: Path, element: int | None = None) -> int:
     """Bytes a component takes in memory, with `element` bytes per number or as stored."""
-    entries = [e for file in weight_files(part) for e in _header(file).values()]
-    return sum(math.prod(e["shape"]) * (element or _BYTES.get(e["dtype"], 4)) for e in entries)
-
-
-def _header_length(path: Path) -> int:
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-    if not 2 <= length <= 100_000_000:
-        raise ValueError(f"header of {length} bytes")
-    return length
-
-
-def _header(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        raw = file.read(8 + _header_length(path))[8:]
-    return {k: v for k, v in json.loads(raw).items() if k != "__metadata__"}
+    return sum(file_bytes(file, element) for file in weight_files(part))

@@ -8,7 +8,6 @@ is read.
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
@@ -18,10 +17,12 @@ from typing import Any, Protocol
 import torch
 
 from paseo.errors import BadInput, MissingWeights, Unsupported, out_of_memory
+from paseo.files import read_json
 from paseo.hub.conditioning import Conditioning
 from paseo.hub.family import Family, classes_of, family_of
-from paseo.hub.folder import check_complete, components, read_index, variant_of
+from paseo.hub.folder import check_complete, components, read_index, variant_of, weight_files
 from paseo.hub.text import Prompt, encode_text
+from paseo.weights import check_counts, pretrained
 
 LESS_MEMORY = "Load it in bfloat16, turn CPU offload on, or take a smaller model."
 
@@ -31,6 +32,10 @@ class Parts(Protocol):
 
     @property
     def family(self) -> Family: ...
+    @property
+    def classes(self) -> Mapping[str, Any]: ...  # by component
+    @property
+    def dtype(self) -> torch.dtype: ...  # of the network
     @property
     def scheduler(self) -> Mapping[str, Any]: ...  # config
     @property
@@ -127,22 +132,23 @@ class FolderParts:
                 f"{library} {import_module(library).__version__} has no class {kind}, which {name} needs. "
                 "Install another version."
             )
-        options: dict[str, Any] = {}
-        if issubclass(cls, torch.nn.Module):
-            options = {
-                "dtype": dtype,
-                "use_safetensors": True,
-                "variant": variant_of(self.folder, name),
-                "low_cpu_mem_usage": True,
-            }
-        try:
-            with out_of_memory(f"loading {name}", LESS_MEMORY):
-                return cls.from_pretrained(str(self.folder), subfolder=name, **options)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise MissingWeights(
-                f"{self.folder / name} could not be loaded as {kind}: {_first_line(error)} Try `paseo "
-                "doctor`."
-            ) from error
+        if not isinstance(cls, type) or not hasattr(cls, "from_pretrained"):
+            raise Unsupported(
+                f"{self.folder} wants {name} to be {library}.{kind}, which is no part of a model."
+            )
+        remote: dict[str, Any] = {"trust_remote_code": False} if library == "transformers" else {}
+        place = self.folder / name
+        with out_of_memory(f"loading {name}", LESS_MEMORY):
+            if issubclass(cls, torch.nn.Module):
+                variant = variant_of(self.folder, name)
+                options = {"dtype": dtype, "variant": variant, "low_cpu_mem_usage": True, **remote}
+                return pretrained(cls, place, weight_files(place), **options)
+            try:
+                return cls.from_pretrained(str(place), **remote)
+            except Exception as error:  # tokenizers raise whatever a damaged file leads them to
+                raise MissingWeights(
+                    f"{place} could not be loaded as {kind}: {_first_line(error)} Try `paseo doctor`."
+                ) from error
 
     def _place(self, module: Any) -> Any:
         """On the device; with offload in main memory, moved over while it works and back when another one
@@ -164,11 +170,15 @@ class FolderParts:
 
     def _json(self, name: str, file: str) -> Mapping[str, Any]:
         try:
-            return json.loads((self.folder / name / file).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            config = read_json(self.folder / name / file)
+        except BadInput as error:
+            raise MissingWeights(f"{error} Download the model again.") from error
+        if not isinstance(config, dict):
             raise MissingWeights(
-                f"{self.folder / name / file} cannot be read: {error}. Download the model again."
-            ) from error
+                f"{self.folder / name / file} does not hold a JSON object. Download the model again."
+            )
+        check_counts(config, self.folder / name / file)
+        return config
 
 
 class PipelineParts:
@@ -188,6 +198,8 @@ class PipelineParts:
             "_class_name": type(pipe.scheduler).__name__,
         }
         self.network_config: Mapping[str, Any] = self.network.config
+        self.classes = {k: v for k, v in classes_of(pipe.components).items() if v is not None}
+        self.dtype: torch.dtype = self.network.dtype
 
     def encode(self, prompt: Prompt, negative_prompt: Prompt, guided: bool) -> Conditioning:
         return encode_text(

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.base import Codec
+from paseo.base import Codec, OnDevice
 from paseo.errors import MissingWeights, PaseoError
 from paseo.hub.attention import Backend, attention
 from paseo.hub.autoencoder import open_codec, wrap_codec
@@ -31,11 +31,14 @@ from paseo.hub.device import pick_device, pick_dtype
 from paseo.hub.family import family_of
 from paseo.hub.folder import components, read_index, resolve
 from paseo.hub.guidance import check_guidance
+from paseo.hub.identity import component_hashes
 from paseo.hub.parts import FolderParts, Parts, PipelineParts
 from paseo.hub.text import Prompt
 from paseo.models import Model
+from paseo.operators.net import OperatorNet
 from paseo.operators.store import load_config, load_operator
 from paseo.schedule import VP, SD3Flow
+from paseo.weights import damaged
 
 PROMPT = "A high quality photo"  # the paper's, for photographs of anything
 
@@ -99,6 +102,14 @@ class PretrainedModel(Model):
 
     make: Callable[..., PromptedPrior] = field(kw_only=True)
 
+    @cached_property
+    def identity(self) -> dict[str, str]:
+        """Every component, the name, the revision and the precision (`hub.identity` says what is read)."""
+        parts = self.config["parts"] if self.folder is not None else ()
+        found = component_hashes(self.folder, parts) if self.folder is not None else {}
+        known = {name: str(self.config[name]) for name in ("family", "revision", "dtype", "codec_dtype")}
+        return {**self.hashes, **found, **known, "name": Path(self.name).name}
+
     def prompted(
         self,
         prompt: Prompt = PROMPT,
@@ -116,7 +127,10 @@ class PretrainedModel(Model):
         """
         return sorted(self._operators)
 
-    def operator(self, task: str) -> Any:
+    def operator_folder(self, task: str) -> Path | None:
+        return self._operators.get(task)
+
+    def operator(self, task: str) -> OperatorNet:
         if task not in self._operators:
             raise MissingWeights(
                 f"The model {self.name} comes without an operator for {task!r}. Give one with --operator, "
@@ -126,7 +140,7 @@ class PretrainedModel(Model):
         return load_operator(
             self._operators[task],
             codec_hash=self.hashes["codec"],
-            device=getattr(self.codec, "device", "cpu"),
+            device=self.codec.device if isinstance(self.codec, OnDevice) else "cpu",
         )
 
     @cached_property
@@ -176,7 +190,8 @@ def load_diffusers_model(
     place = pick_device(device)
     parts, folder = _parts(source, dtype, vae_dtype, place, offload, t5, revision, variant)
     around = attention(attention_backend)
-    own = _codec(codec, parts, place, tiling, around)
+    with damaged(folder or "the pipeline"):
+        own = _codec(codec, parts, place, tiling, around)
     given = Conditioning.load(conditioning) if isinstance(conditioning, str | Path) else conditioning
 
     def make(
@@ -192,23 +207,27 @@ def load_diffusers_model(
             around=around,
         )
 
-    return PretrainedModel(
-        name=str(source)
-        if isinstance(source, str | Path)
-        else str(getattr(source, "name_or_path", "") or type(source).__name__),
-        prior=make(prompt, negative_prompt, guidance, given),
-        codec=own,
-        latent_channels=int(parts.network_config["in_channels"]),
-        size=_side(parts.network_config.get("sample_size", 64)) * own.factor,
-        folder=folder,
-        config={
-            "family": parts.family.name,
-            "revision": _commit(folder),
-            "latent_space": getattr(own, "latent_space", ""),
-        },
-        hashes={"codec": str(getattr(own, "hash", ""))},
-        make=make,
-    )
+    with damaged(folder or "the pipeline"):
+        return PretrainedModel(
+            name=str(source)
+            if isinstance(source, str | Path)
+            else str(getattr(source, "name_or_path", "") or type(source).__name__),
+            prior=make(prompt, negative_prompt, guidance, given),
+            codec=own,
+            latent_channels=int(parts.network_config["in_channels"]),
+            size=_side(parts.network_config.get("sample_size", 64)) * own.factor,
+            folder=folder,
+            config={
+                "family": parts.family.name,
+                "revision": _commit(folder),
+                "parts": _component_names(parts),
+                "dtype": _plain(parts.dtype),
+                "codec_dtype": _plain(vae_dtype),
+                "latent_space": getattr(own, "latent_space", ""),
+            },
+            hashes={"codec": str(getattr(own, "hash", ""))},
+            make=make,
+        )
 
 
 def _parts(
@@ -242,6 +261,15 @@ def _codec(
     if codec is None:
         return wrap_codec(parts.vae, tiling=tiling, around=around)
     return open_codec(codec).to(device) if isinstance(codec, str | Path) else codec
+
+
+def _component_names(parts: Parts) -> tuple[str, ...]:
+    """What is loaded for a prompt and an estimate; an operator has a hash of its own."""
+    return tuple(sorted({*parts.family.text, parts.family.network, "vae", "scheduler"} & set(parts.classes)))
+
+
+def _plain(dtype: str | torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _side(sample_size: Any) -> int:

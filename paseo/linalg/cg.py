@@ -88,13 +88,14 @@ def exact_gain(
     solve: Callable[[Tensor, float, float], Tensor],
     J: Map,
     JT: Map,
+    W: Tensor,
     b: Tensor,
     *,
     eta2: float,
     trust: float,
     report: bool = False,
 ) -> Solve:
-    """Jᵀ v for (trust·I + η² J Jᵀ) v = b, from an operator's own closed form `solve(b, trust, eta2)`."""
+    """Jᵀ v for (trust·I + η² J Jᵀ) v = b, from an operator's own closed form `solve(b, trust, eta2)`; W is 1."""
     v = solve(b, trust, eta2)
     g = JT(v)
     residual = None

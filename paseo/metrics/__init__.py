@@ -13,7 +13,7 @@ image. Images in other ranges, of different shapes, or with NaN are refused rath
 
 from __future__ import annotations
 
-from paseo.metrics.consistency import consistency
+from paseo.metrics.consistency import consistency, misfit
 from paseo.metrics.cost import Cost
 from paseo.metrics.kernel import KernelDistance, kernel_distance, vgg_features
 from paseo.metrics.lpips import LPIPS, MissingLpipsWeights, load_lpips, lpips, weights_available
@@ -29,6 +29,7 @@ __all__ = [
     "kernel_distance",
     "load_lpips",
     "lpips",
+    "misfit",
     "psnr",
     "ssim",
     "vgg_features",

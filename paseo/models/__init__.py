@@ -5,17 +5,22 @@ A model is a prior and a codec that share a latent space, with the operators tha
 
 from __future__ import annotations
 
-import json
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paseo.base import Codec, Prior
 from paseo.errors import BadInput, MissingWeights
+from paseo.files import read_json
+
+if TYPE_CHECKING:
+    from paseo.operators.net import OperatorNet
 
 ROOT = Path(__file__).parent
-DEFAULT = "faces-128"
+DEFAULT = "faces-128"  # what "auto" means, on every door
+AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +37,16 @@ class Model:
     hashes: dict[str, str] = field(default_factory=dict)
 
     @cached_property
+    def identity(self) -> dict[str, str]:
+        """All that tells this model from another one: what results, records and caches are known by.
+
+        For models like the embedded ones the hashes and the SHA-256 of every weights file; for diffusers
+        models see `PretrainedModel`.
+        """
+        files = sorted(self.folder.glob("*.safetensors")) if self.folder is not None else []
+        return self.hashes | {f"{p.stem}_file": hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+    @cached_property
     def tasks(self) -> list[str]:
         """Tasks for which an operator is stored with the model."""
         folder = self.folder / "operators" if self.folder else None
@@ -41,17 +56,22 @@ class Model:
             else []
         )
 
-    def operator(self, task: str) -> Any:
+    def operator_folder(self, task: str) -> Path | None:
+        """Where the operator of a task lies; None where there is none."""
+        return self.folder / "operators" / task if self.folder is not None and task in self.tasks else None
+
+    def operator(self, task: str) -> OperatorNet:
         """H_ψ of a task, from the model's own folder."""
         from paseo.operators.store import load_operator
 
-        if task not in self.tasks or self.folder is None:
+        folder = self.operator_folder(task)
+        if folder is None:
             known = ", ".join(self.tasks) or "none"
             raise MissingWeights(
                 f"The model {self.name} has no operator for {task!r} (it has: {known}). "
                 f"Train one with `paseo train operator --task {task} --model {self.name}`."
             )
-        return load_operator(self.folder / "operators" / task, codec_hash=self.hashes.get("codec", ""))
+        return load_operator(folder, codec_hash=self.hashes.get("codec", ""))
 
 
 def available() -> list[str]:
@@ -59,18 +79,30 @@ def available() -> list[str]:
     return sorted(p.parent.name for p in ROOT.glob("*/config.json"))
 
 
-def load_model(name: str | Path = DEFAULT, **options: Any) -> Model:
+def real_name(name: str | Path) -> str:
+    """The model that is meant: "auto" is the default one."""
+    return DEFAULT if str(name) == AUTO else str(name)
+
+
+def own_folder(name: str | Path) -> Path | None:
+    """The folder of an embedded model, or of one with the same layout; None for anything else."""
+    name = real_name(name)
+    folder = ROOT / name if name in available() else Path(name)
+    return folder if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file() else None
+
+
+def load_model(name: str | Path = AUTO, **options: Any) -> Model:
     """An embedded model by name, a folder with the same layout, or anything diffusers can load."""
-    folder = ROOT / name if str(name) in available() else Path(name)
-    if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file():
+    name = real_name(name)
+    if (folder := own_folder(name)) is not None:
         return _load_embedded(folder, **options)
-    if str(name) == DEFAULT:
+    if name == DEFAULT:
         raise MissingWeights(
             f"The embedded model {DEFAULT} is not in this installation. Reinstall the package."
         )
     from paseo.hub.pretrained import load_diffusers_model
 
-    return load_diffusers_model(str(name), **options)
+    return load_diffusers_model(name, **options)
 
 
 def _load_embedded(folder: Path, **options: Any) -> Model:
@@ -79,8 +111,29 @@ def _load_embedded(folder: Path, **options: Any) -> Model:
 
     if options:
         raise BadInput(f"The model {folder.name} is unconditional: it takes no {', '.join(sorted(options))}.")
-    config = json.loads((folder / "config.json").read_text())
+    config = _checked(read_json(folder / "config.json"), folder)
     codec = EmbeddedCodec.load(folder, config["latent_space"])
     prior = EmbeddedPrior.load(folder)
+    if prior.net.config["channels"] != codec.channels:
+        raise BadInput(
+            f"{folder}: prior and codec have different latents. Copy, download or train them again."
+        )
     hashes = {"codec": codec.hash, "prior": prior.hash}
     return Model(config["name"], prior, codec, codec.channels, config["size"], folder, config, hashes)
+
+
+def _checked(config: Any, folder: Path) -> dict[str, Any]:
+    """What a model says of itself, as far as it is used."""
+    good = (
+        isinstance(config, dict)
+        and all(isinstance(config.get(key), str) for key in ("name", "latent_space"))
+        and type(config.get("size")) is int
+        and 16 <= config["size"] <= 8192
+    )
+    if not good:
+        raise BadInput(
+            f"{folder / 'config.json'} does not describe a model: name, latent_space and size (16 to 8192) "
+            f"were "
+            "expected. Copy, download or train it again."
+        )
+    return config

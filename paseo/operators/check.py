@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from paseo.base import Codec, Degradation, LatentOperator
+from paseo.base import BindsNoise, Codec, Degradation, LatentOperator
 from paseo.errors import BadInput
 from paseo.linalg import linearize, power_norm
 from paseo.operators.reference import STEPS, Reference
@@ -145,7 +145,7 @@ def check_operator(
     groups = {"clean": _latents(reference, images, latents)}
     if reconstructions is not None:
         groups["re-encoded"] = _latents(reference, reconstructions, None)
-    H: LatentOperator = operator.bind(sigma_y) if hasattr(operator, "bind") else operator
+    H: LatentOperator = operator.bind(sigma_y) if isinstance(operator, BindsNoise) else operator
     home = _home(operator, images if images is not None else latents)
     rng = torch.Generator().manual_seed(seed)
     total, done, rows = sum(len(z) for z in groups.values()), 0, []

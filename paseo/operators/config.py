@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from paseo.errors import BadInput
+from paseo.operators.family import Family
 
 NoiseUnit = Literal["unit", "signed"]
 
@@ -29,6 +30,7 @@ class OperatorConfig:
     training: dict[str, Any] = field(
         default_factory=dict
     )  # summary: data, steps, loss, final validation error
+    family: Family | None = None  # of an operator for many degradations; a dedicated one has none
 
     def __post_init__(self) -> None:
         if (
@@ -41,6 +43,8 @@ class OperatorConfig:
             )
         if self.noise_unit not in get_args(NoiseUnit):
             raise BadInput(f"noise_unit={self.noise_unit!r} is not one of {', '.join(get_args(NoiseUnit))}.")
+        if isinstance(self.family, Mapping):
+            object.__setattr__(self, "family", Family.from_dict(self.family))
         object.__setattr__(self, "noise_range", _range(self.noise_range))
         object.__setattr__(self, "residual", _errors(self.residual, self.channels))
         for name, kind in (
@@ -55,6 +59,18 @@ class OperatorConfig:
                     f"{name}={getattr(self, name)!r} in an operator's config is not a {kind.__name__}."
                 )
 
+        if not isinstance(self.training.get("settings", {}), dict):
+            raise BadInput(
+                "training.settings in an operator's config is not a table of the settings it was trained "
+                "with."
+            )
+        factor = self.degradation_params.get("factor", 1)
+        if type(factor) is not int or not 1 <= factor <= 64:
+            raise BadInput(
+                f"degradation_params.factor={factor!r} in an operator's config is not a whole number from "
+                f"1 to 64."
+            )
+
     @property
     def unit_noise_range(self) -> tuple[float, float]:
         """The training noise as σ_y, in [0,1] units."""
@@ -62,7 +78,10 @@ class OperatorConfig:
         return (low, high) if self.noise_unit == "unit" else (low / 2, high / 2)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "noise_range": list(self.noise_range), "residual": list(self.residual)}
+        values = {**asdict(self), "noise_range": list(self.noise_range), "residual": list(self.residual)}
+        if self.family is None:
+            del values["family"]  # the config of a dedicated operator stays what it was
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> OperatorConfig:

@@ -24,6 +24,7 @@ from paseo.files import atomic, read_json, write_json, write_text
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.version import __version__
+from paseo.weights import build
 
 CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -68,20 +69,38 @@ def load_operator(
     `codec_hash` is the hash of the autoencoder it will be used with; another than the operator's own is
     refused unless `force`.
     """
-    folder = _folder(source)
+    folder = operator_folder(source)
     config = load_config(folder)
     check_latent_space(config, codec_hash, force)
-    net = OperatorNet(config)
-    net.load_state_dict(_checked(load_weights(folder), net, folder))
+    path = _weights_file(folder)
+    described = f"{CONFIG} (channels={config.channels})"
+    net, _ = build(lambda: OperatorNet(config), path, _stored_sums(path), described, any_size=False)
     return net.to(device, dtype).eval().requires_grad_(False)
+
+
+def adopt(net: OperatorNet, state: Mapping[str, Tensor]) -> OperatorNet:
+    """Take over another operator's weights where the shapes allow: all that a dedicated one has, of the stem
+    the channels that both know. What the others would bring in starts at zero.
+    """
+    own = dict(net.state_dict())
+    for name, value in state.items():
+        if name in own and own[name].shape == value.shape:
+            own[name] = value
+        elif name == "stem.weight":
+            shared = min(value.shape[1], own[name].shape[1])
+            own[name] = torch.zeros_like(own[name])
+            own[name][:, :shared] = value[:, :shared]
+    net.load_state_dict(own)
+    return net
 
 
 def operator_config(source: str | Path) -> OperatorConfig:
     """What an operator says of itself, without its weights."""
-    return load_config(_folder(source))
+    return load_config(operator_folder(source))
 
 
-def _folder(source: str | Path) -> Path:
+def operator_folder(source: str | Path) -> Path:
+    """Where an operator lies: as given, or as downloaded."""
     folder = Path(source) if Path(source).exists() else _download(str(source))
     return folder.parent if folder.is_file() else folder
 
@@ -119,24 +138,6 @@ def load_config(folder: Path) -> OperatorConfig:
     return OperatorConfig.from_dict(values)
 
 
-def load_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of an operator's folder in float32, after the checksum where there is one."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    path = _weights_file(folder)
-    data = path.read_bytes()
-    _check_sum(path, data)
-    try:
-        state = load(data)
-    except SafetensorError as error:
-        raise MissingWeights(
-            f"{path} ({len(data)} bytes) is cut short or no safetensors file: {error}. Copy or train it "
-            "again."
-        ) from error
-    return {name: value.to(torch.float32) for name, value in state.items()}
-
-
 def _weights_file(folder: Path) -> Path:
     for name in (WEIGHTS, *OTHER_WEIGHTS):
         if (folder / name).is_file():
@@ -153,55 +154,33 @@ def _weights_file(folder: Path) -> Path:
     )
 
 
-def _check_sum(path: Path, data: bytes) -> None:
+def _stored_sums(path: Path) -> list[str]:
+    """What SHA256SUMS says about a file, or about its other name; nothing where there is no such list."""
     sums = path.parent / SUMS
     if not sums.is_file():
-        return
-    lines = (line.split(None, 1) for line in sums.read_text(encoding="utf-8").splitlines())
-    expected = {line[0].lower() for line in lines if len(line) == 2 and line[1].lstrip("*") == path.name}
-    if expected and hashlib.sha256(data).hexdigest() not in expected:
-        raise MissingWeights(
-            f"{path} is not the file that was saved: its SHA-256 differs from {SUMS}. "
-            f"Copy it again; if you changed it on purpose, delete {SUMS}."
-        )
-
-
-def _checked(state: Mapping[str, Tensor], net: OperatorNet, folder: Path) -> Mapping[str, Tensor]:
-    """The state itself, if it is one of this network."""
-    want = {name: tuple(value.shape) for name, value in net.state_dict().items()}
-    if missing := sorted(want.keys() - state.keys()):
-        raise MissingWeights(
-            f"{folder}: {len(missing)} of {len(want)} tensors are missing, the first is {missing[0]}."
-        )
-    if extra := sorted(state.keys() - want.keys()):
-        raise BadInput(
-            f"{folder}: {len(extra)} tensors do not belong to the operator network, the first is {extra[0]}."
-        )
-    for name, shape in want.items():
-        if tuple(state[name].shape) != shape:
-            raise BadInput(
-                f"{folder}: {name} has the shape {tuple(state[name].shape)}, but {CONFIG} "
-                f"(channels={net.spec.channels}) asks for {shape}."
-            )
-        if not torch.isfinite(state[name]).all():
-            raise BadInput(
-                f"{folder}: {name} holds NaN or infinite values. Train or copy the operator again."
-            )
-    return state
+        return []
+    lines = (line.split(None, 1) for line in sums.read_text(encoding="utf-8", errors="replace").splitlines())
+    named = {line[1].lstrip("*"): line[0].lower() for line in lines if len(line) == 2}
+    found = [named[name] for name in (path.name, WEIGHTS, *OTHER_WEIGHTS) if name in named][:1]
+    if not found:
+        raise MissingWeights(f"{sums} does not name {path.name}. Copy the folder again, or delete {SUMS}.")
+    return found
 
 
 def _download(name: str) -> Path:
     """A snapshot of a Hugging Face repository, from the cache where it is there."""
-    parts = name.split("/")
+    plain, _, revision = name.partition("@")  # user/name@revision
+    parts = plain.split("/")
     if len(parts) != 2 or not all(parts) or name.startswith(("/", ".", "~")):
         raise MissingWeights(
             f"There is no folder {name}. Give an operator's folder, or a repository of the Hugging Face "
-            "hub as user/name."
+            "hub as user/name or user/name@revision."
         )
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, allow_patterns=[CONFIG, WEIGHTS, *OTHER_WEIGHTS, SUMS]))
+        wanted = [CONFIG, WEIGHTS, *OTHER_WEIGHTS, SUMS]
+        return Path(snapshot_download(plain, revision=revision or None, allow_patterns=wanted))
     except Exception as error:  # the hub raises a dozen types of its own and of its HTTP library
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise MissingWeights(

@@ -16,13 +16,17 @@ is seen by the next `bind`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from paseo.base import Condition
+from paseo.operators.conditioning import CellNorm, visible
 from paseo.operators.embedding import noise_embedding
+from paseo.windows import Area
 
 if TYPE_CHECKING:
     from paseo.operators.net import Block, OperatorNet
@@ -33,35 +37,53 @@ FUSED_DEVICES = ("cpu", "cuda")  # where aten has a GroupNorm backward kernel
 
 
 class BoundOperator:
-    """z ↦ H(z, s) for one noise level s (std on [-1,1] images): what samplers call and linearise."""
+    """z ↦ H(z, s, c) for one noise level s (std on [-1,1] images) and, of a family, one degradation: what
+    samplers call and linearise.
+    """
 
-    def __init__(self, net: OperatorNet, s: float) -> None:
-        self.net, self.s = net, s
+    cell_bytes = 19 * 1024  # linearised, per latent cell (see paseo.memory)
+
+    def __init__(self, net: OperatorNet, s: float, condition: Condition | None = None) -> None:
+        self.net, self.s, self.condition = net, s, condition
+        self.c, self.seen = _parameters(net, condition)
         self._packed: PackedNet | None = None
         self._seen: tuple[tuple[int, int], ...] = ()
 
     def __call__(self, z: Tensor) -> Tensor:
-        return self.net(z, self.s)
+        return self.net(z, self.s, self.c, self.seen)
 
     @property
     def residual(self) -> Tensor | None:
         """RMS error of H per channel on held-out images (C, 1, 1), None where the operator's config does not
-        tell.
+        tell; a family's at the parameters at hand.
         """
-        errors = self.net.spec.residual
+        errors, family = self.net.spec.residual, self.net.spec.family
+        if family is not None and self.condition is not None:
+            errors = family.residual_at(self.condition.numbers)
         return torch.tensor(errors).view(-1, 1, 1) if errors else None
 
     @torch.no_grad()
     def linearize(self, z: Tensor) -> tuple[Tensor, Map, Map]:
         """(H(z), v ↦ J v, u ↦ Jᵀ u) at z."""
         self.net.check_latent(z)
-        tangent = NetTangent(self._weights(), z.detach().contiguous(), self.net.positions(z))
+        self.net.check_seen(z, self.seen)
+        z = visible(z.detach(), self.seen).contiguous()
+        tangent = NetTangent(self._weights(), z, self.net.stem_input(z, self.seen), self.seen)
         return tangent.value, tangent.jvp, tangent.vjp
+
+    def at(self, area: Area, canvas: tuple[int, int]) -> BoundOperator:
+        """The operator at a window of a canvas of (h, w) cells; the packed weights are shared."""
+        self._weights()
+        here = copy(self)
+        here.net = self.net.at(area, canvas)
+        if here.seen is not None:
+            here.seen = area.cut(here.seen)
+        return here
 
     def _weights(self) -> PackedNet:
         now = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in self.net.parameters())
         if self._packed is None or now != self._seen:
-            self._packed, self._seen = PackedNet(self.net, self.s), now
+            self._packed, self._seen = PackedNet(self.net, self.s, self.c), now
         return self._packed
 
 
@@ -86,11 +108,12 @@ class PackedConv:
 
 
 class PackedBlock:
-    """A residual block whose noise embedding has become a bias."""
+    """A residual block whose embedding has become a bias and, of a family, a factor per hidden channel."""
 
-    __slots__ = ("conv1", "conv2", "norm1", "norm2", "shift", "skip")
+    __slots__ = ("conv1", "conv2", "norm1", "norm2", "scale", "shift", "skip")
 
-    def __init__(self, block: Block, e: Tensor) -> None:
+    def __init__(self, block: Block, e: Tensor, scale: Tensor | None) -> None:
+        self.scale = scale
         self.conv1, self.conv2 = _packed(block.conv1), _packed(block.conv2)
         self.norm1, self.norm2 = block.norm1, block.norm2
         self.shift = block.noise(e)[:, :, None, None]
@@ -100,23 +123,31 @@ class PackedBlock:
 class PackedNet:
     """The network's weights as the tangent uses them; the factor 1 − g of the body is part of its head."""
 
-    def __init__(self, net: OperatorNet, s: float) -> None:
+    def __init__(self, net: OperatorNet, s: float, c: Tensor | None) -> None:
         e = noise_embedding(s, net.stem.weight)
+        blocks = net.blocks()
+        scales: list[Tensor | None] = [None] * len(blocks)
+        self.mixed: PackedConv | None = None
+        if c is not None:
+            u, e = net.encoder(c.to(e), e)
+            scales = [net.encoder.scale(i, u) for i in range(len(blocks))]
+            self.mixed = PackedConv(net.encoder.kernel(u)[0], None)
         self.gate = torch.sigmoid(net.gate(e)).item()
         self.skip_scale = net.skip_scale.item()
         self.stem = _packed(net.stem)
         self.stem_z = PackedConv(net.stem.weight[:, : net.spec.channels], None)  # positions do not move
         self.colour = _packed(net.colour)
         self.head = _packed(net.head, 1 - self.gate)
-        self.blocks = [PackedBlock(block, e) for block in net.blocks()]
+        self.blocks = [PackedBlock(block, e, scale) for block, scale in zip(blocks, scales, strict=True)]
 
 
 class NormTangent:
     """A GroupNorm at a."""
 
-    __slots__ = ("a", "gamma", "groups", "mean", "rstd", "shape", "weight")
+    __slots__ = ("a", "gamma", "groups", "mean", "norm", "rstd", "shape", "weight")
 
     def __init__(self, norm: nn.GroupNorm, a: Tensor) -> None:
+        self.norm = norm
         self.a, self.groups, self.shape = (
             a,
             norm.num_groups,
@@ -125,7 +156,8 @@ class NormTangent:
         self.weight = norm.weight.detach()
         self.gamma = self.weight.view(1, -1, 1, 1)
 
-    def value(self, norm: nn.GroupNorm) -> Tensor:
+    def value(self) -> Tensor:
+        norm = self.norm
         n, self.mean, self.rstd = aten.native_group_norm(
             self.a, norm.weight, norm.bias, *self.shape, self.groups, norm.eps
         )
@@ -147,6 +179,33 @@ class NormTangent:
         return (rstd * (t - t.mean(-1, keepdim=True) - a * (a * t).mean(-1, keepdim=True))).view(self.a.shape)
 
 
+class CellNormTangent:
+    """A normalisation per cell at a: as NormTangent, with the channels of a cell as the one group."""
+
+    __slots__ = ("a", "gamma", "norm", "rstd", "weight")
+
+    def __init__(self, norm: CellNorm, a: Tensor) -> None:
+        self.norm = norm
+        self.a, self.weight = a, norm.weight.detach()
+        self.gamma = self.weight.view(1, -1, 1, 1)
+
+    def value(self) -> Tensor:
+        self.a = self.a - self.a.mean(1, keepdim=True)
+        self.rstd = (self.a.square().mean(1, keepdim=True) + self.norm.eps).rsqrt()
+        self.a.mul_(self.rstd)
+        return torch.addcmul(self.norm.bias.view(1, -1, 1, 1), self.a, self.gamma)
+
+    def project(self, t: Tensor, weight: Tensor | None = None) -> Tensor:
+        """P (γ t) / std with γ = `weight`, or P t / std."""
+        t = t if weight is None else t * self.gamma
+        along = (self.a * t).mean(1, keepdim=True)
+        return (t - t.mean(1, keepdim=True)).addcmul_(self.a, along, value=-1).mul_(self.rstd)
+
+
+def norm_tangent(norm: nn.GroupNorm | CellNorm, a: Tensor) -> NormTangent | CellNormTangent:
+    return CellNormTangent(norm, a) if isinstance(norm, CellNorm) else NormTangent(norm, a)
+
+
 class BlockTangent:
     """A residual block at x: SiLU(skip(x) + GN2(Conv2(SiLU(GN1(Conv1 x)) + shift)))."""
 
@@ -154,11 +213,14 @@ class BlockTangent:
 
     def __init__(self, p: PackedBlock, x: Tensor) -> None:
         self.p = p
-        self.norm1 = NormTangent(p.norm1, p.conv1.value(x))
-        n = self.norm1.value(p.norm1)
-        self.factor1 = aten.silu_backward(self.norm1.gamma.expand_as(n), n)  # γ SiLU′
-        self.norm2 = NormTangent(p.norm2, p.conv2.value(F.silu(n, inplace=True).add_(p.shift)))
-        n = self.norm2.value(p.norm2).add_(x if p.skip is None else p.skip.value(x))
+        self.norm1 = norm_tangent(p.norm1, p.conv1.value(x))
+        n = self.norm1.value()
+        gain = self.norm1.gamma if p.scale is None else self.norm1.gamma * p.scale
+        self.factor1 = aten.silu_backward(gain.expand_as(n), n)  # γ SiLU′, times the family's factor
+        n = F.silu(n, inplace=True)
+        n = n.add_(p.shift) if p.scale is None else n.mul_(p.scale).add_(p.shift)
+        self.norm2 = norm_tangent(p.norm2, p.conv2.value(n))
+        n = self.norm2.value().add_(x if p.skip is None else p.skip.value(x))
         self.factor2 = aten.silu_backward(n.new_ones(()).expand_as(n), n)  # SiLU′
         self.value = F.silu(n, inplace=True)
 
@@ -178,11 +240,12 @@ class BlockTangent:
 
 
 class NetTangent:
-    """The network at z: H = (1 − g) head(body([z, p])) + g SiLU(colour(z)) + k z."""
+    """The network at z: H = (1 − g) head(body([z, p])) + g SiLU(colour(z)) + k z, of a family + M z."""
 
-    def __init__(self, p: PackedNet, z: Tensor, positions: Tensor) -> None:
+    def __init__(self, p: PackedNet, z: Tensor, stem_input: Tensor, seen: Tensor | None) -> None:
         self.p = p
-        k0 = p.stem.value(torch.cat([z, positions.expand(z.shape[0], -1, -1, -1)], dim=1))
+        self.seen = seen
+        k0 = p.stem.value(stem_input)
         self.blocks: list[BlockTangent] = []
         k1 = self._enter(k0)
         h = k1
@@ -194,6 +257,8 @@ class NetTangent:
         c = p.colour.value(z)
         self.factor = aten.silu_backward(c.new_tensor(p.gate).expand_as(c), c)  # g SiLU′
         self.value = p.head.value(h).add_(F.silu(c), alpha=p.gate).add_(z, alpha=p.skip_scale)
+        if p.mixed is not None:
+            self.value.add_(p.mixed.value(z))
 
     def _enter(self, x: Tensor) -> Tensor:
         self.blocks.append(BlockTangent(self.p.blocks[len(self.blocks)], x))
@@ -201,7 +266,7 @@ class NetTangent:
 
     @torch.no_grad()
     def jvp(self, v: Tensor) -> Tensor:
-        p, v = self.p, v.contiguous()
+        p, v = self.p, visible(v, self.seen).contiguous()
         k0 = p.stem_z.jvp(v)
         k1 = self.blocks[0].jvp(k0)
         t = k1
@@ -209,7 +274,8 @@ class NetTangent:
             t = block.jvp(t)
         t = self.blocks[5].jvp(torch.cat([t, k1], dim=1))
         t = self.blocks[6].jvp(torch.cat([t, k0], dim=1))
-        return p.head.jvp(t).addcmul_(self.factor, p.colour.jvp(v)).add_(v, alpha=p.skip_scale)
+        t = p.head.jvp(t).addcmul_(self.factor, p.colour.jvp(v)).add_(v, alpha=p.skip_scale)
+        return t if p.mixed is None else t.add_(p.mixed.jvp(v))
 
     @torch.no_grad()
     def vjp(self, u: Tensor) -> Tensor:
@@ -221,7 +287,8 @@ class NetTangent:
         for block in reversed(self.blocks[1:5]):
             t = block.vjp(t)
         t = self.blocks[0].vjp(t.add_(k1)).add_(k0)
-        return p.stem_z.vjp(t).add_(p.colour.vjp(self.factor * u)).add_(u, alpha=p.skip_scale)
+        t = p.stem_z.vjp(t).add_(p.colour.vjp(self.factor * u)).add_(u, alpha=p.skip_scale)
+        return visible(t if p.mixed is None else t.add_(p.mixed.vjp(u)), self.seen)
 
 
 def _packed(conv: nn.Conv2d, factor: float = 1.0) -> PackedConv:
@@ -229,3 +296,11 @@ def _packed(conv: nn.Conv2d, factor: float = 1.0) -> PackedConv:
     if factor == 1.0:
         return PackedConv(conv.weight, bias)
     return PackedConv(factor * conv.weight, None if bias is None else factor * bias)
+
+
+def _parameters(net: OperatorNet, condition: Condition | None) -> tuple[Tensor | None, Tensor | None]:
+    """c (1, P) in the order of the network's family, and the seen shares."""
+    family = net.spec.family
+    if family is None or condition is None:
+        return None, None
+    return torch.tensor([family.vector(condition.numbers)], dtype=torch.float64), condition.seen

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,9 @@ from paseo.errors import BadInput, MissingWeights
 from paseo.priors.local_net import LocalUNet
 from paseo.priors.net import FlowUNet
 from paseo.schedule import Flow, Schedule
+from paseo.weights import build, damaged, part_of
+
+MAPS = 22  # of float32 at the finest level live at the network's peak
 
 
 def velocity_net(config: Mapping[str, Any]) -> FlowUNet | LocalUNet:
@@ -40,6 +41,16 @@ class EmbeddedPrior(nn.Module):
         self.hash = digest
         self.multiple = 2 ** len(net.shrink)  # the latent's sides are halved this often on the way down
 
+    @property
+    def receptive_field(self) -> int | None:
+        """Cells to each side that are seen; None for a network that sees the whole picture and where it is."""
+        return self.net.receptive_field if isinstance(self.net, LocalUNet) else None
+
+    @property
+    def cell_bytes(self) -> int:
+        """Peak memory per latent cell, measured (see paseo.memory): so many maps of the finest width."""
+        return int(MAPS * 4 * self.net.stem.out_channels)
+
     def x0(self, x: Tensor, t: float) -> Tensor:
         time = torch.full((x.shape[0],), t, dtype=x.dtype, device=x.device)
         return x - t * self.net(x, time)
@@ -47,15 +58,14 @@ class EmbeddedPrior(nn.Module):
     @classmethod
     def load(cls, folder: Path) -> EmbeddedPrior:
         """From a folder with `prior.safetensors` and the entry "prior" of `config.json`."""
-        from safetensors.torch import load_file
-
         path = folder / "prior.safetensors"
         if not path.is_file():
             raise MissingWeights(
                 f"{path.name} is missing in {folder}. Reinstall the package or train one with `paseo train "
                 "prior`."
             )
-        config = json.loads((folder / "config.json").read_text())["prior"]
-        net = velocity_net(config["net"])
-        net.load_state_dict({k: v.to(torch.float32) for k, v in load_file(path).items()})
-        return cls(net, Flow(config.get("shift", 1.0)), hashlib.sha256(path.read_bytes()).hexdigest())
+        config, sums = part_of(folder, "prior")
+        with damaged(folder / "config.json"):
+            schedule = Flow(float(config.get("shift", 1.0)))
+        net, digest = build(lambda: velocity_net(config["net"]), path, sums)
+        return cls(net, schedule, digest)

@@ -13,11 +13,15 @@ have the same weights, so a network can be trained with one and finished with th
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from paseo.priors.net import sinusoids
+
+Padding = Literal["zeros", "reflect", "replicate"]
 
 
 class CellNorm(nn.Module):
@@ -33,7 +37,7 @@ class CellNorm(nn.Module):
         return F.layer_norm(x.permute(0, 2, 3, 1), self.shape).permute(0, 3, 1, 2)
 
 
-def conv3(c_in: int, c_out: int, padding_mode: str) -> nn.Conv2d:
+def conv3(c_in: int, c_out: int, padding_mode: Padding) -> nn.Conv2d:
     return nn.Conv2d(c_in, c_out, 3, padding=1, padding_mode=padding_mode)
 
 
@@ -42,7 +46,7 @@ class LocalBlock(nn.Module):
     at zero.
     """
 
-    def __init__(self, c_in: int, c_out: int, c_time: int, padding_mode: str) -> None:
+    def __init__(self, c_in: int, c_out: int, c_time: int, padding_mode: Padding) -> None:
         super().__init__()
         self.norm1, self.conv1 = CellNorm(c_in), conv3(c_in, c_out, padding_mode)
         self.time = nn.Linear(c_time, 2 * c_out)
@@ -66,7 +70,7 @@ class LocalUNet(nn.Module):
         channels: int = 16,
         widths: tuple[int, ...] = (96, 192, 256),
         blocks: int = 2,
-        padding: str = "zeros",
+        padding: Padding = "zeros",
     ) -> None:
         super().__init__()
         widths = tuple(widths)
@@ -102,7 +106,7 @@ class LocalUNet(nn.Module):
         h = self.stem(x.contiguous(memory_format=torch.channels_last))
         skips: list[Tensor] = []
         for i, level in enumerate(self.down):
-            for block in level:
+            for block in level.children():
                 h = block(h, e)
                 skips.append(h)
             if i < len(self.shrink):
@@ -111,7 +115,7 @@ class LocalUNet(nn.Module):
         for i in reversed(range(len(self.up))):
             if i < len(self.shrink):
                 h = F.interpolate(h, scale_factor=2.0, mode="nearest")
-            for block in self.up[i]:
+            for block in self.up[i].children():
                 h = block(torch.cat([h, skips.pop()], dim=1), e)
         return self.head(F.silu(self.norm(h)))
 

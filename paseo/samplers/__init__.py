@@ -7,6 +7,7 @@ sampler.unsupported(problem)              # why it cannot run here, or None
 within(sampler, 53)                       # the same at another budget
 """
 
+from paseo.samplers.correction import Custom, Parts
 from paseo.samplers.daps import DAPS
 from paseo.samplers.ddnm import DDNM
 from paseo.samplers.dds import DDS
@@ -35,10 +36,12 @@ __all__ = [
     "PASEO",
     "PSLD",
     "SILO",
+    "Custom",
     "DiffPIR",
     "FlowChef",
     "FlowDPS",
     "Method",
+    "Parts",
     "PnPFlow",
     "REDDiff",
     "ReSample",

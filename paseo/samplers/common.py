@@ -16,7 +16,7 @@ from torch import Tensor
 from paseo.base import Problem, Step, Watch
 from paseo.errors import BadInput, NotFinite, Unsupported
 from paseo.noise import Noise
-from paseo.samplers.guard import check_problem
+from paseo.samplers.guard import check_problem, show
 from paseo.schedule import Point
 
 
@@ -38,13 +38,16 @@ def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:
     return point.scale * noise.normal(problem.shape).to(problem.y_z.device, dtype)
 
 
-def report(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> None:
-    """A finite state, or an error that names the step and a setting to try; then the hook, once."""
+def end_step(watch: Watch, index: int, total: int, point: Point, x: Tensor, z: Tensor, hint: str) -> Tensor:
+    """A finite state, or an error that names the step and a setting to try; then the hook, once.
+
+    Returns the state to go on from.
+    """
     if not (torch.isfinite(x).all() and torch.isfinite(z).all()):
         raise NotFinite(
             f"The latent became non-finite at step {index + 1} of {total} (t={point.t:.4g}). Try {hint}."
         )
-    watch(Step(index, total, point, x, z))
+    return show(watch, Step(index, total, point, x, z))
 
 
 @contextmanager

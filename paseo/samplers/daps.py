@@ -11,10 +11,16 @@ Departures:
 - port: its third call per level is made at σ = 0, where it returns its input. Here the same three calls are
 spent on two
   probability-flow steps and the clean estimate after them, at t, 2t/3 and t/3;
-- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level),
-`anneal="edm"`
-  walks ς = 10 … 0.1 by the power-7 rule, `likelihood="square"` drops the ½ and `clip=1` bounds the gradient
-  entrywise before it is divided by τ²; `dynamics="hmc"` is its default for latents;
+- official: `ode="edm"` takes M Euler steps to ς = 0.001 without that last estimate (M calls per level);
+  `likelihood="square"` drops the ½ and `clip=1` bounds the gradient entrywise before it is divided by τ²;
+  `dynamics="hmc"` is its default for latents;
+- annealing: `anneal="edm"` walks ς = 10 … 0.1 by the power-7 rule and then goes to 0; the official grid
+  puts 0 in the place of 0.1, so its lowest noisy level is the one before. With "native" the first level of
+  a flow (t = 1, no signal) is skipped, as in the port;
+- ratio: h falls linearly, h_k = h (1 + k/(N + 1) (ratio − 1)) over N levels, as in both sources, so the
+  last level stays a little above ratio · h. The ratio 0.43 for every task is the port's; the official code
+  has it for box inpainting and 1 for ×4 and blur;
+- last level: the result is z itself after the last exploration, with no renoising and no further estimate;
 - where the official code returns zeros after a NaN, an error names the step.
 """
 
@@ -30,7 +36,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.misfit import half_square, needs_pixels, pixel_gradient, square
 from paseo.samplers.state import bridge, predict
 from paseo.schedule import VE, OnLevels, Point, Schedule
@@ -76,7 +82,7 @@ class DAPS:
             h = self.step_size * (1 + k / (total + 1) * (self.step_ratio - 1))
             z = self.explore(problem, x0, t.level, h, noise)
             x = s.alpha * z + s.sigma * noise.like(z)
-            report(watch, k, total, s, x, z, "a smaller step_size or clip=1")
+            x = end_step(watch, k, total, s, x, z, "a smaller step_size or clip=1")
         return z
 
     def levels(self, schedule: Schedule) -> list[Point]:

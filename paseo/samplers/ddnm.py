@@ -28,7 +28,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.linear import linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.schedule import Point
@@ -73,7 +73,7 @@ class DDNM:
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         begin(self, problem, noise)
         model = linear_model(problem)
-        std = 2.0 * problem.sigma_y if self.measurement_noise is None else self.measurement_noise
+        std = problem.sigma_y if self.measurement_noise is None else self.measurement_noise
         points = walk(prior.schedule, self.steps)
         x = first_state(points[0], problem, noise)
         x0, k = x, 0
@@ -86,7 +86,7 @@ class DDNM:
             scale, spread = correction(s, std) if self.plus else (1.0, s.sigma)
             z = x0 + scale * (model.correct(x0, 1.0, 0.0, self.cg_budget, self.cg_tolerance) - x0)
             x = s.alpha * z + spread * (self.eta * noise.like(x) + math.sqrt(1 - self.eta**2) * x1)
-            report(watch, k, self.nfe, s, x, z, "plus=True or a smaller cg_budget")
+            x = end_step(watch, k, self.nfe, s, x, z, "plus=True or a smaller cg_budget")
             k += 1
         return x
 

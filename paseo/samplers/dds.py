@@ -23,7 +23,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.linear import linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.setting import check_settings, setting
@@ -57,5 +57,5 @@ class DDS:
             x0, x1 = predict(prior, x, t)
             z = model.correct(x0, self.gamma, 1.0, self.cg_budget, self.cg_tolerance)
             x = s.alpha * z + s.sigma * (self.eta * noise.like(x) + math.sqrt(1 - self.eta**2) * x1)
-            report(watch, k, self.steps - 1, s, x, z, "a smaller gamma")
+            x = end_step(watch, k, self.steps - 1, s, x, z, "a smaller gamma")
         return x

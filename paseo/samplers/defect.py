@@ -14,11 +14,11 @@ from torch import Tensor
 from paseo.base import Problem
 from paseo.samplers.misfit import codec_of
 
-SHARE = 0.7  # of d(z): the error at the truth is like the error at the estimate, but not the same
+BELIEVED = 0.7  # of d(z): the error at the truth is like the error at the estimate, but not the same
 BEFORE = 5  # the first fifth of a run has no useful estimate yet
 
 
-def looks(k: int, steps: int, every: int) -> bool:
+def defect_is_due(k: int, steps: int, every: int) -> bool:
     """Whether step k (from 0) ends with a measurement of the operator's error; after the last step,
     steps − 3, nothing would use it.
     """
@@ -32,4 +32,4 @@ def defect(problem: Problem, z: Tensor) -> Tensor:
     codec = codec_of(problem)
     x = codec.decode(z).clamp(-1, 1)
     true = codec.encode(A.lift(A(x), (x.shape[-2], x.shape[-1])))
-    return SHARE * (true.to(z) - problem.operator(z))
+    return BELIEVED * (true.to(z) - problem.operator(z))

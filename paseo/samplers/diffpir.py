@@ -27,7 +27,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.linear import LinearModel, linear_model, needs_linear
 from paseo.samplers.state import predict, walk
 from paseo.schedule import Point
@@ -61,7 +61,7 @@ class DiffPIR:
         return needs_linear(problem)
 
     def rho(self, t: Point, problem: Problem) -> float:
-        std = 2.0 * problem.sigma_y if self.measurement_noise is None else self.measurement_noise
+        std = problem.sigma_y if self.measurement_noise is None else self.measurement_noise
         return max(self.lam * max(std, NOISE_FLOOR) ** 2 / t.level**2, RHO_FLOOR)
 
     def fit(self, model: LinearModel, z: Tensor, rho: float) -> Tensor:
@@ -82,5 +82,5 @@ class DiffPIR:
             x = s.alpha * z + s.sigma * (
                 math.sqrt(1 - self.zeta) * eps + math.sqrt(self.zeta) * noise.like(x)
             )
-            report(watch, k, self.steps - 1, s, x, z, "a larger lam")
+            x = end_step(watch, k, self.steps - 1, s, x, z, "a larger lam")
         return x

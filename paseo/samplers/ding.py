@@ -28,7 +28,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.state import bridge, predict
 from paseo.samplers.weight import erode
 from paseo.schedule import EtaRule, grid
@@ -73,7 +73,9 @@ class DING:
                 (1 - gain) * m + gain * (s.alpha * y + s.sigma * x1) + s.alpha * std * math.sqrt(gain) * fresh
             )
             x = torch.where(seen, pinned, m + s.eta * fresh)
-            report(watch, k, self.steps - 2, s, x, (x - s.sigma * x1) / s.alpha, "eta='ddpm' or more steps")
+            x = end_step(
+                watch, k, self.steps - 2, s, x, (x - s.sigma * x1) / s.alpha, "eta='ddpm' or more steps"
+            )
         return prior.x0(x, points[-2].t)
 
     def seen(self, problem: Problem) -> Tensor:

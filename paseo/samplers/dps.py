@@ -19,9 +19,9 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
+from paseo.samplers.common import begin, end_step, first_state, gradients, leaf, norms
 from paseo.samplers.misfit import codec_of, degrade, needs_pixels, square
-from paseo.samplers.state import bridge, predict, through, walk
+from paseo.samplers.state import bridge, checkpointed, predict, walk
 from paseo.setting import check_settings, setting
 
 
@@ -54,7 +54,7 @@ class LatentDPS:
         """ω ‖y − A(x̂)‖ per sample."""
         predicted = degrade(problem, image)
         if self.redraw_noise:
-            predicted = predicted + 2.0 * problem.sigma_y * noise.like(predicted)  # σ_y is in [0,1] units
+            predicted = predicted + problem.sigma_y * noise.like(predicted)
         return self.guidance * self.length(problem.y - predicted)
 
     def error(self, problem: Problem, x0: Tensor, image: Tensor, noise: Noise) -> Tensor:
@@ -71,10 +71,10 @@ class LatentDPS:
             with gradients():
                 x_in = leaf(x)
                 x0, x1 = predict(prior, x_in, t, self.checkpoint)
-                image = through(codec.decode, x0, self.checkpoint)
+                image = checkpointed(codec.decode, x0, self.checkpoint)
                 (g,) = torch.autograd.grad(self.error(problem, x0, image, noise).sum(), x_in)
             x0, x1 = x0.detach(), x1.detach()
             del image
             x = bridge(x0, x1, s) + s.eta * fresh - g
-            report(watch, k, self.steps - 1, s, x, x0, "a smaller guidance or more steps")
+            x = end_step(watch, k, self.steps - 1, s, x, x0, "a smaller guidance or more steps")
         return x

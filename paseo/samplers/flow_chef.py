@@ -29,7 +29,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import Lift, explain, lifted_norm, needs_pixels, square
 from paseo.samplers.state import flow_time, predict, walk
@@ -71,5 +71,5 @@ class FlowChef:
                 self.inner_steps,
             )
             x = (s.alpha + s.sigma) * (z_d + flow_time(s) * (x1 - x0))
-            report(watch, k, self.steps - 1, s, x, z_d, "a smaller step_size")
+            x = end_step(watch, k, self.steps - 1, s, x, z_d, "a smaller step_size")
         return x

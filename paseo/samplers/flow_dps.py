@@ -26,7 +26,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, report
+from paseo.samplers.common import begin, end_step, first_state
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import Lift, explain, lifted_norm, needs_pixels
 from paseo.samplers.state import flow_time, predict, walk
@@ -64,5 +64,5 @@ class FlowDPS:
             z_b = (1 - flow_time(t)) * x0 + flow_time(t) * z_d
             n = math.sqrt(flow_time(s)) * x1 + math.sqrt(1 - flow_time(s)) * noise.like(x)
             x = s.alpha * z_b + s.sigma * n
-            report(watch, k, self.steps - 1, s, x, z_b, "a smaller step_size")
+            x = end_step(watch, k, self.steps - 1, s, x, z_b, "a smaller step_size")
         return x

@@ -19,7 +19,7 @@ from paseo.base import Problem
 from paseo.noise import Noise
 from paseo.samplers.dps import LatentDPS
 from paseo.samplers.misfit import codec_of
-from paseo.samplers.state import through
+from paseo.samplers.state import checkpointed
 from paseo.setting import setting
 
 
@@ -35,4 +35,4 @@ class GMLDPS(LatentDPS):
 
     def distance(self, problem: Problem, x0: Tensor, image: Tensor) -> Tensor:
         """‖x̂₀ − E(x̂)‖ per sample, squared if the loss is."""
-        return self.length(x0 - through(codec_of(problem).encode, image, self.checkpoint))
+        return self.length(x0 - checkpointed(codec_of(problem).encode, image, self.checkpoint))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.base import Problem, Sampler
+from paseo.base import Problem, Sampler, Step, Watch
 from paseo.errors import BadInput, NotFinite
 from paseo.linalg import Solve
 from paseo.noise import Noise
@@ -57,6 +57,19 @@ def narrowest_prior(points: list[Point], rule: EtaRule) -> float:
             f"eta={rule!r} gives a bridge of width 0 at t={narrowest.t:.4g} on this schedule; use eta='ddpm'."
         )
     return narrowest.eta_z
+
+
+def show(watch: Watch, step: Step) -> Tensor:
+    """Show the hook a step, once; the state the run goes on from is what it returned, or the step's own."""
+    new = watch(step)
+    if new is None or new is step.x:
+        return step.x
+    if new.shape != step.x.shape:
+        raise BadInput(
+            f"The hook returned a state of shape {tuple(new.shape)} at step {step.index + 1}; expected "
+            f"{tuple(step.x.shape)}, or None to change nothing."
+        )
+    return new.detach().to(step.x, copy=True)  # the hook may go on using its own
 
 
 def record(trace: Trace, solve: Solve, eta_z: float, step: Tensor) -> None:

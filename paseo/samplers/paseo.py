@@ -15,20 +15,23 @@ small network H is.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from paseo.base import LatentOperator, Prior, Problem, Step, Watch, ignore
+from paseo.base import LatentOperator, Prior, Problem, SolvesExactly, Step, Watch, ignore
 from paseo.errors import BadInput
-from paseo.linalg import Solve, exact_gain, gain_cg, linearize
+from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
-from paseo.samplers.defect import defect, looks
-from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record
+from paseo.samplers.correction import PARTS, Parts, Solver
+from paseo.samplers.defect import defect, defect_is_due
+from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
 from paseo.samplers.misfit import needs_pixels
+from paseo.samplers.recall import Recall, Seen
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
 from paseo.schedule import EtaRule, grid, warped
 from paseo.setting import check_settings, setting
@@ -60,6 +63,9 @@ class PASEO:
     shift: float | None = setting(None, "k", "shift of a flow grid", "(0, 1000]", tune="none,2.0,3.0")
     # beyond the paper (defect.py); 0 never measures it
     recheck: int = setting(0, "", "steps between two corrections of H by its error at z", "[0, 10000]")
+    # beyond the paper (recall.py); 0 is the paper
+    recall: int = setting(0, "K", "secants of the denoiser remembered", "[0, 64]")
+    recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
     perturb_measurement: bool = setting(True, "ξ_y", "give the measurement its own noise again")
     cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
@@ -86,15 +92,18 @@ class PASEO:
             return "weight='residual' needs an operator that knows its errors per channel. Try weight='ones'."
         if self.recheck and (reason := needs_pixels(problem)):
             return f"recheck={self.recheck} compares H with the degradation: {reason} Or set recheck=0."
-        if self.cg_budget is None and not hasattr(problem.operator, "solve"):
+        if self.cg_budget is None and not isinstance(problem.operator, SolvesExactly):
             return "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         if self.cg_budget is None and self.weight != "ones":
             return f"cg_budget=None solves without weights, not with {self.weight!r}. Give a number."
         return None
 
     @torch.no_grad()
-    def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
+    def __call__(
+        self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore, parts: Parts = PARTS
+    ) -> Tensor:
         check_problem(self, problem, noise)
+        H = problem.operator
         y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z needs float32
         points = grid(warped(prior.schedule, self.shift), self.steps, self.eta)
         eta_z_min = narrowest_prior(points, self.eta)
@@ -102,11 +111,14 @@ class PASEO:
         # std of ξ_y, which is drawn in any case
         r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
         p_z = float(self.perturb_prior)
+        memory = Recall(self.recall, self.recall_limit, self.trust)
         d: Tensor | float = 0.0  # the operator's error, as last measured
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
+            trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
             x0 = prior.x0(x, t.t)  # 3
             x1 = (x - t.alpha * x0) / t.sigma  # 4
+            x0, x1 = memory.recall(x, x0, x1, t, trace)  # not in the paper
             m = s.alpha * x0 + max(s.sigma**2 - s.eta**2, 0.0) ** 0.5 * x1  # 5
             x_pxy = m + s.eta * noise.like(x)  # 6, 7
             x1_pxy = (x_pxy - s.alpha * prior.x0(x_pxy, s.t)) / s.sigma  # 8
@@ -115,15 +127,15 @@ class PASEO:
             y_tilde = y_z - d + r_y * noise.like(y_z)  # 11, 12
             mu_tilde = mu_z + p_z * eta_z * noise.like(x)  # 11, 12
             c1, c2 = coefficients(self.anchor, eta_z_min / eta_z)  # 13
-            trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
             for _ in range(self.inner_steps):  # 14
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
-                z_star = self.correct(problem.operator, z, z_a, y_tilde, eta_z, W, noise, trace)  # 16 to 21
+                z_star = self.correct(H, z, z_a, y_tilde, eta_z, W, noise, trace, parts, memory)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
-            d = defect(problem, z) if looks(k, self.steps, self.recheck) else d  # not in the paper
-            watch(Step(k, self.steps - 2, s, x, z, trace or {}))
+            memory.keep(x, x_pxy, x1_pxy, s)  # not in the paper
+            d = defect(problem, z) if defect_is_due(k, self.steps, self.recheck) else d  # not in the paper
+            x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])
         return z
@@ -138,13 +150,15 @@ class PASEO:
         W: Tensor | None,
         noise: Noise,
         trace: Trace | None = None,
+        parts: Parts = PARTS,
+        memory: Recall | None = None,
     ) -> Tensor:
         """z*, one perturbed solve linearised at z (or z_a) and taken from the anchor z_a; W = None estimates
         the weights there.
         """
         # beyond the paper: J (z_a − z) vanishes, and H(z_a) is exact
         at_anchor = self.expand == "anchor" and self.anchor in NEAR
-        h, J, JT = linearize(H, z_a if at_anchor else z)  # 16, 17
+        h, J, JT = parts.linearize(H, z_a if at_anchor else z)  # 16, 17
         if h.shape != y_tilde.shape:
             raise BadInput(
                 f"The operator maps the latent {tuple(z.shape)} to {tuple(h.shape)}, but the encoded "
@@ -152,17 +166,22 @@ class PASEO:
             )
         W = sensitivity(J, z, noise) if W is None else W  # 18
         b = W * (y_tilde - h if at_anchor else y_tilde - h - J(z_a - z))  # 19
-        solve = self._solve(H, J, JT, W, b, eta_z, report=trace is not None)  # 20
+        if memory is not None:
+            beside = at_anchor or self.start == "proxy"
+            memory.see(Seen(H, J, W, y_tilde, W * (y_tilde - h), None if beside else z))
+        solver = parts.solver or self.solver(H)
+        solve = solver(J, JT, W, b, eta2=eta_z**2, trust=self.trust, report=trace is not None)  # 20
         z_star = z_a + eta_z**2 * solve.v  # 21
         if trace is not None:
             record(trace, solve, eta_z, z_star - z)
         return z_star
 
-    def _solve(self, H: Any, J: Any, JT: Any, W: Tensor, b: Tensor, eta_z: float, report: bool) -> Solve:
-        """JᵀW v, by at most C iterations or in closed form."""
-        if self.cg_budget is None:
-            return exact_gain(H.solve, J, JT, b, eta2=eta_z**2, trust=self.trust, report=report)
-        budget, tolerance = self.cg_budget, self.cg_tolerance
-        return gain_cg(
-            J, JT, W, b, eta2=eta_z**2, trust=self.trust, budget=budget, tolerance=tolerance, report=report
+    def solver(self, H: LatentOperator) -> Solver:
+        """Line 20 as these settings have it: at most C iterations, or the operator's closed form."""
+        if self.cg_budget is not None:
+            return partial(gain_cg, budget=self.cg_budget, tolerance=self.cg_tolerance)
+        if isinstance(H, SolvesExactly):
+            return partial(exact_gain, H.solve)
+        raise BadInput(
+            "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         )

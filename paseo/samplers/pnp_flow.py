@@ -12,7 +12,8 @@ Departures:
 - S = 1 by default: the port overwrites its five samples by the batch size, which is why PASEO's paper counts
 one call per
   level. The published S is 5;
-- the levels are the noisy points of the grid; the port also spends a call at σ = 0;
+- the levels are the noisy points of the grid. The port also visits σ = 0, where it takes one more data step
+  and spends a call that returns its input: here the last data step is the one before the last estimate;
 - z starts at the encoded measurement (the port); the official code starts at Aᵀ1, which the first level
 forgets;
 - the default lr 0.1 with constant w is the port's and PASEO's for blur (1.5 for ×4, 9.88 for ×8, 0.4 for
@@ -30,7 +31,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, report
+from paseo.samplers.common import begin, end_step
 from paseo.samplers.misfit import encoded, half_square, needs_pixels, pixel_gradient
 from paseo.samplers.state import flow_time
 from paseo.schedule import Point, grid
@@ -64,7 +65,7 @@ class PnPFlow:
             z = z - self.lr * self.weight_at(t) * pixel_gradient(problem, z, half_square)
             states = (t.alpha * z + t.sigma * noise.like(z) for _ in range(self.samples))
             z = torch.stack([prior.x0(x, t.t) for x in states]).mean(0)
-            report(watch, k, self.steps, t, z, z, "a smaller lr")
+            z = end_step(watch, k, self.steps, t, z, z, "a smaller lr")
         return z
 
     def weight_at(self, t: Point) -> float:

@@ -28,7 +28,7 @@ from paseo.base import Problem
 from paseo.noise import Noise
 from paseo.samplers.dps import LatentDPS
 from paseo.samplers.misfit import adjoint, codec_of, needs_adjoint
-from paseo.samplers.state import through
+from paseo.samplers.state import checkpointed
 from paseo.setting import setting
 
 
@@ -44,7 +44,7 @@ class PSLD(LatentDPS):
         error = self.consistency(problem, image, noise)
         if self.gluing == 0:
             return error
-        glued = through(codec_of(problem).encode, self.glue(problem, image), self.checkpoint)
+        glued = checkpointed(codec_of(problem).encode, self.glue(problem, image), self.checkpoint)
         return error + self.gluing * self.length(x0 - glued)
 
     def glue(self, problem: Problem, image: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ with DING.
 Departures:
 - means are per sample, so batches are allowed;
 - μ starts at the encoded measurement (the port; the official code starts at A⁺y in pixels);
-- w = σ/α is capped at `weight_cap`, by default the weight of the port's own first level (σ = 0.9997): on a
-flow grid that
-  starts at t = 1 it would be infinite;
+- σ/α is capped at `weight_cap` before any weighting is formed from it; neither source has a cap. The
+  default is the ratio of the port's own first level (σ = 0.9997), which a flow grid that starts at t = 1
+  would exceed without bound; it binds on that first level alone, and never on a VP grid;
 - s = 0.001 is the port's; the official code has 0. The official learning rate is 0.1, the port's 0.1 (0.2 for
 inpainting,
   with constant weight); PASEO's paper tuned 1.6 (×4, ×8: the default), 3.2 (blur) and 0.8 (JPEG).
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, leaf, report
+from paseo.samplers.common import begin, end_step, leaf
 from paseo.samplers.misfit import encoded, needs_pixels, pixel_gradient
 from paseo.samplers.state import predict
 from paseo.schedule import Point, grid
@@ -71,7 +71,7 @@ class REDDiff:
             x0, x1 = predict(prior, t.alpha * z + t.sigma * eps, t)
             mu.grad = self.gradient(problem, z, x1 - eps, t)
             adam.step()
-            report(watch, k, len(points), t, mu.detach().clone(), x0, "a smaller lr")
+            mu.data.copy_(end_step(watch, k, len(points), t, mu.detach().clone(), x0, "a smaller lr"))
         return mu.detach()
 
     def gradient(self, problem: Problem, z: Tensor, mistake: Tensor, t: Point) -> Tensor:

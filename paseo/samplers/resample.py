@@ -35,10 +35,10 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
+from paseo.samplers.common import begin, end_step, first_state, gradients, leaf, norms
 from paseo.samplers.descent import descend
 from paseo.samplers.misfit import codec_of, degrade, explain, half_square, needs_pixels, square
-from paseo.samplers.state import bridge, predict, through, walk
+from paseo.samplers.state import bridge, checkpointed, predict, walk
 from paseo.schedule import Point
 from paseo.setting import check_settings, setting
 
@@ -101,7 +101,7 @@ class ReSample:
                 x0 = self.optimise(problem, ddim(prior, x, ahead) if len(ahead) > 1 else x0, stage)
                 level = t if self.resample_level == "from" else s
                 x = resample(x, x0, level, self.resample_scale * s.eta**2, noise.like(x))
-            report(watch, k, self.steps, s, x, x0, "a smaller guidance or lr_latent")
+            x = end_step(watch, k, self.steps, s, x, x0, "a smaller guidance or lr_latent")
         return self.optimise(problem, x, "latent") if self.final_optimisation else x
 
     def predict(
@@ -122,7 +122,7 @@ class ReSample:
                 with torch.no_grad():
                     x0, x1 = predict(prior, x_in, t)
                 seed = x0 = leaf(x0)
-            value = loss(problem.y - through(lambda z: explain(problem, z), x0, self.checkpoint))
+            value = loss(problem.y - checkpointed(lambda z: explain(problem, z), x0, self.checkpoint))
             (g,) = torch.autograd.grad(value.sum(), seed)
         if not self.differentiate:  # x̂₀ = (x − σ ε̂)/α with ε̂ held fixed; without signal, α = 0, no gradient
             g = g / t.alpha if t.alpha > 0 else torch.zeros_like(g)

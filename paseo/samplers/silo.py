@@ -27,8 +27,8 @@ from torch import Tensor
 
 from paseo.base import Prior, Problem, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.common import begin, first_state, gradients, leaf, norms, report
-from paseo.samplers.state import bridge, predict, through, walk
+from paseo.samplers.common import begin, end_step, first_state, gradients, leaf, norms
+from paseo.samplers.state import bridge, checkpointed, predict, walk
 from paseo.setting import check_settings, setting
 
 SHIFTS = "none,0.125,0.25,0.5,1.0,2.0"
@@ -67,11 +67,11 @@ class SILO:
             with gradients():
                 x_in = leaf(x)
                 x0, x1 = predict(prior, x_in, t, self.checkpoint)
-                distance = norms(y_z - through(problem.operator, x0, self.checkpoint))
+                distance = norms(y_z - checkpointed(problem.operator, x0, self.checkpoint))
                 (g,) = torch.autograd.grad(distance.sum(), x_in)
             x0, x1 = x0.detach(), x1.detach()
             if self.clamp_gradient is not None:
                 g = g.clamp(-self.clamp_gradient, self.clamp_gradient)
             x = bridge(x0, x1, s) + s.eta * noise.like(x) - self.scale * g
-            report(watch, k, self.steps, s, x, x0, "a smaller scale")
+            x = end_step(watch, k, self.steps, s, x, x0, "a smaller scale")
         return x

@@ -26,11 +26,11 @@ from paseo.schedule import Point, Schedule, grid, warped
 
 def predict(prior: Prior, x: Tensor, p: Point, checkpoint: bool = False) -> tuple[Tensor, Tensor]:
     """(x̂₀, x̂₁) at p; one NFE (two with `checkpoint`, where the backward pass calls the denoiser again)."""
-    x0 = through(lambda v: prior.x0(v, p.t), x, checkpoint)
+    x0 = checkpointed(lambda v: prior.x0(v, p.t), x, checkpoint)
     return x0, (x - p.alpha * x0) / p.sigma
 
 
-def through(f: Callable[[Tensor], Tensor], x: Tensor, checkpoint: bool) -> Tensor:
+def checkpointed(f: Callable[[Tensor], Tensor], x: Tensor, checkpoint: bool) -> Tensor:
     """f(x); with `checkpoint` its graph is rebuilt in the backward pass instead of kept."""
     if not (checkpoint and torch.is_grad_enabled()):
         return f(x)

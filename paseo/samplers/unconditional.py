@@ -12,7 +12,7 @@ from torch import Tensor
 
 from paseo.base import Prior, Step, Watch, ignore
 from paseo.noise import Noise
-from paseo.samplers.guard import check_finite
+from paseo.samplers.guard import check_finite, show
 from paseo.schedule import grid
 
 
@@ -33,5 +33,5 @@ def unconditional(
         z = prior.x0(x, t.t)
         x = s.alpha * z + s.sigma * (x - t.alpha * z) / t.sigma
         check_finite(z, k, steps - 1, t)
-        watch(Step(k, steps - 1, s, x, z, {}))
+        x = show(watch, Step(k, steps - 1, s, x, z))
     return z

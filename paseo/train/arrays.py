@@ -18,7 +18,9 @@ from types import TracebackType
 
 import numpy as np
 
-from paseo.errors import BadInput
+from paseo.errors import BadInput, MissingWeights
+from paseo.files import sweep, temporary_name
+from paseo.weights import header
 
 _HEADER = 4096 - 8  # bytes kept for the JSON header, so that the data begins on a page
 _ABANDONED = 3600.0  # seconds without a write after which a partial file is given up
@@ -36,7 +38,7 @@ class ArrayWriter:
         self.row_shape: tuple[int, ...] | None = None  # set by the first block
         path.parent.mkdir(parents=True, exist_ok=True)
         _clear(path)
-        self._partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        self._partial = temporary_name(path)
         self._file = self._partial.open("wb")
         self._file.write(b" " * (8 + _HEADER))
 
@@ -64,9 +66,9 @@ class ArrayWriter:
     def _publish(self) -> None:
         shape = [self.rows, *(self.row_shape or ())]
         size = math.prod(shape) * self.dtype.itemsize
-        header = {self.name: {"dtype": _NAMES[self.dtype.name], "shape": shape, "data_offsets": [0, size]}}
+        table = {self.name: {"dtype": _NAMES[self.dtype.name], "shape": shape, "data_offsets": [0, size]}}
         self._file.seek(0)
-        self._file.write(_HEADER.to_bytes(8, "little") + json.dumps(header).encode().ljust(_HEADER))
+        self._file.write(_HEADER.to_bytes(8, "little") + json.dumps(table).encode().ljust(_HEADER))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -77,7 +79,8 @@ def _clear(path: Path) -> None:
     """Remove what writers of this file left behind that were killed; a living one touches its file all the
     time.
     """
-    for left in path.parent.glob(f"{path.name}.*.tmp"):
+    sweep(path.parent)
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > _ABANDONED:
                 left.unlink()
@@ -88,12 +91,10 @@ def open_array(path: Path) -> np.ndarray:
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if 0 < length < 100_000_000 else {}
-        entries = [v for k, v in header.items() if k != "__metadata__"]
-        (entry,) = entries
-        dtype, shape = _DTYPES[entry["dtype"]], tuple(int(n) for n in entry["shape"])
+        (entry,) = header(path).values()
+        dtype, shape = _DTYPES[entry.dtype], entry.shape
         expected = 8 + length + math.prod(shape) * dtype.itemsize
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError, AttributeError) as error:
+    except (MissingWeights, ValueError, KeyError, OSError) as error:
         raise BadInput(
             f"{path} is not an array file of this program ({error!r}). Delete it: it will be made again."
         ) from error

@@ -21,10 +21,10 @@ from paseo.codecs.net import AutoencoderNet
 from paseo.errors import BadInput
 from paseo.metrics.lpips import LPIPS, load_lpips
 from paseo.train.config import LoopConfig, budget, option
-from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, half, load_codec, write_model_config, write_weights
-from paseo.train.loop import Outcome, run, session
-from paseo.train.measure import mirrored
+from paseo.train.loop import Trained, run, session
+from paseo.train.pictures import CROPS_HELP, DATA_HELP, Pictures, check_crops, load_pictures
+from paseo.train.splits import HELP
 
 _VALIDATION_IMAGES = 64
 _STATISTICS_IMAGES = 2048
@@ -36,17 +36,16 @@ EXPORT = "model"  # folder of the exported weights below OUT
 class CodecTraining(LoopConfig):
     """Options of `paseo train codec`."""
 
-    data: Path = option(..., "Images: a folder (with sub-folders and tar files), a tar file, or a text list.")
+    data: str = option(..., DATA_HELP)
     size: int = option(128, "Side of the images in pixels.")
-    crop: int | None = option(None, "Train on random crops of this side; whole images unless given.")
+    crop: int | None = option(None, "Train on random windows of this side of the images at SIZE.")
+    crops: tuple[int, ...] = option((), CROPS_HELP)
     channels: int = option(16, "Latent channels.")
     start: str | None = option(
         None, "Codec whose weights are the starting point: an embedded model or a folder."
     )
     name: str | None = option(None, "Name of the latent space; the name of OUT unless given.")
-    split: Rule = option(
-        "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
-    )
+    split: str = option("auto", HELP)
     gradient_weight: float = option(0.2, "Weight a of the ℓ1 difference of image gradients.")
     lpips_weight: float = option(0.3, "Weight b of LPIPS (AlexNet).")
     scale_weight: float = option(1e-3, "Weight c of the pull of latents towards zero mean and unit variance.")
@@ -57,6 +56,12 @@ class CodecTraining(LoopConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "data", str(self.data))
+        check_crops(self.crops, FACTOR)
+        if self.crops and self.crop is not None:
+            raise BadInput(
+                "Give crop (windows of images at SIZE) or crops (of pictures of any size), not both."
+            )
         for name in ("size", "crop"):
             side = getattr(self, name)
             if side is not None and (side < 16 or side % FACTOR):
@@ -86,19 +91,15 @@ class NoisyAutoencoder(nn.Module):
 class CodecRecipe:
     """The loss and the validation of the autoencoder."""
 
-    def __init__(self, images: ImageSet, config: CodecTraining, device: torch.device) -> None:
-        self.images, self.config, self.device = images, config, device
-        parts = split(images.names, config.split)
-        self.train, self.held_out = parts["train"], parts["validation"][:_VALIDATION_IMAGES]
-        self.count = len(self.train)
+    def __init__(self, pictures: Pictures, config: CodecTraining, device: torch.device) -> None:
+        self.pictures, self.config, self.device = pictures, config, device
+        self.held_out, self.count = pictures.held_out(_VALIDATION_IMAGES), pictures.count
         self.net: nn.Module = NoisyAutoencoder(_initial(config), config.latent_noise)
         self.net.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]  (torch's stub lacks it)
         self.lpips: LPIPS | None = load_lpips("alex").to(device) if config.lpips_weight else None
 
     def loss(self, net: nn.Module, index: Tensor, rng: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        x = mirrored(
-            self.images.batch(self.train[index.numpy()]), torch.rand(len(index), generator=rng) < 0.5
-        )
+        x = self.pictures.draw(index, rng)
         x = _cropped(x, self.config.crop, rng).to(self.device, memory_format=torch.channels_last)
         noise = torch.randn(
             len(x), self.config.channels, x.shape[2] // FACTOR, x.shape[3] // FACTOR, generator=rng
@@ -118,8 +119,8 @@ class CodecRecipe:
         """PSNR in dB and LPIPS of 8-bit reconstructions of held-out images."""
         assert isinstance(net, NoisyAutoencoder)
         squares, distances = [], []
-        for i in range(0, len(self.held_out), 16):
-            x = self.images.batch(self.held_out[i : i + 16]).to(self.device)
+        for block in self.held_out.split(16):
+            x = block.to(self.device)
             r = ((net.net.decoder(net.net.encoder(x)).clamp(-1, 1) + 1) * 127.5).round() / 127.5 - 1
             squares.append(((r - x) / 2).square().mean((1, 2, 3)))
             distances.append(self.lpips(r, x) if self.lpips is not None else x.new_zeros(0))
@@ -129,18 +130,24 @@ class CodecRecipe:
     @torch.no_grad()
     def set_statistics(self, net: AutoencoderNet) -> None:
         """Per-channel mean and standard deviation of the training latents."""
-        some = self.train[:: max(1, self.count // _STATISTICS_IMAGES)][:_STATISTICS_IMAGES]
-        z = torch.cat([net.encoder(self.images.batch(some[i : i + 32])) for i in range(0, len(some), 32)])
+        z = torch.cat([net.encoder(block) for block in self.pictures.sample(_STATISTICS_IMAGES).split(32)])
         net.mean.copy_(z.mean((0, 2, 3), keepdim=True))
         net.std.copy_(z.std((0, 2, 3), keepdim=True).clamp_min(1e-4))
 
 
-def train_codec(config: CodecTraining) -> Outcome:
+def train_codec(config: CodecTraining) -> Trained:
     """Train, and export the averaged weights with their statistics to OUT/model."""
     with session(config) as accelerator:
         with accelerator.main_process_first():
-            images = load_images(config.data, config.size, config.cache or config.out / "cache")
-        recipe = CodecRecipe(images, config, accelerator.device)
+            pictures = load_pictures(
+                config.data,
+                size=config.size,
+                crops=config.crops,
+                rule=config.split,
+                cache=config.cache or config.out / "cache",
+                seed=config.seed,
+            )
+        recipe = CodecRecipe(pictures, config, accelerator.device)
         outcome = run(recipe, config, accelerator)
         if accelerator.is_main_process and not outcome.interrupted:
             _export(outcome, recipe, config)
@@ -164,7 +171,7 @@ def _initial(config: CodecTraining) -> AutoencoderNet:
     return net.requires_grad_(True)
 
 
-def _export(outcome: Outcome, recipe: CodecRecipe, config: CodecTraining) -> None:
+def _export(outcome: Trained, recipe: CodecRecipe, config: CodecTraining) -> None:
     wrapped = outcome.net
     assert isinstance(wrapped, NoisyAutoencoder)
     recipe.set_statistics(wrapped.net)
@@ -180,7 +187,8 @@ def _export(outcome: Outcome, recipe: CodecRecipe, config: CodecTraining) -> Non
         "batch_size": config.batch_size,
         "settings": config.public(),
     }
-    base = {"name": name, "latent_space": name, "size": config.size}
+    size = config.crops[0] if config.crops else config.size
+    base = {"name": name, "latent_space": name, "size": size}
     write_model_config(
         folder, base, "codec", dict(wrapped.net.config), summary, {"codec.safetensors": digest}
     )

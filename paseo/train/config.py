@@ -92,6 +92,7 @@ class LoopConfig:
     def public(self) -> dict[str, Any]:
         """The same for exported files: folders by their last name, nothing about the machine."""
         names = {"data", "model", "start", "pairs"}
+        names |= {"split"} if Path(str(self.identity().get("split", ""))).is_file() else set()
         values = {k: v for k, v in self.identity().items() if k not in ("device", "name") and v is not None}
         return {k: _last_names(v) if k in names else v for k, v in values.items()}
 
@@ -124,7 +125,9 @@ class LoopConfig:
 
 
 def _last_names(value: Any) -> Any:
-    return [Path(v).name for v in value] if isinstance(value, list) else Path(value).name
+    if isinstance(value, list):
+        return [Path(v).name for v in value]
+    return ",".join(Path(v).name for v in str(value).split(","))  # several sets of pictures
 
 
 def _cpu_multiplies_bf16() -> bool:

@@ -13,12 +13,16 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from paseo.train.data import Source, to_tensor
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +48,7 @@ def random_crop(blob: bytes, side: int, u: Sequence[float]) -> np.ndarray:
     """(side,side,3) uint8 of an encoded picture; u holds four uniform numbers: scale, top, left, mirror."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(blob)) as image:
-        picture = image.convert("RGB")
+    picture = _upright(blob)
     short = min(picture.size)
     target = side * math.exp(u[0] * math.log(max(1.0, short / side)))
     scale = target / short
@@ -58,10 +61,20 @@ def random_crop(blob: bytes, side: int, u: Sequence[float]) -> np.ndarray:
 
 
 def centre_crop(blob: bytes, side: int) -> np.ndarray:
-    """(side,side,3) uint8 from the middle, at the picture's own scale."""
+    """(side,side,3) uint8 from the middle, at the picture's own scale; a smaller picture is enlarged."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(blob)) as image:
-        picture = image.convert("RGB")
+    picture = _upright(blob)
+    if min(picture.size) < side:
+        scale = side / min(picture.size)
+        size = (max(side, round(picture.width * scale)), max(side, round(picture.height * scale)))
+        picture = picture.resize(size, Image.Resampling.LANCZOS)
     left, top = (picture.width - side) // 2, (picture.height - side) // 2
     return np.asarray(picture.crop((left, top, left + side, top + side)))
+
+
+def _upright(blob: bytes) -> Image.Image:
+    from PIL import Image, ImageOps
+
+    with Image.open(io.BytesIO(blob)) as image:
+        return ImageOps.exif_transpose(image).convert("RGB")

@@ -1,14 +1,11 @@
-"""Training images: found in folders, tar files or lists, decoded once into one memory-mapped uint8 array, and
-split.
+"""Training images: found in folders, tar files or lists, decoded once into one memory-mapped uint8 array.
 
 The cache is a safetensors file (N, size, size, 3) beside a JSON index with the names; both are named after a
 digest of the sources, so that a changed folder makes a new cache. A file that cannot be decoded is reported
 and skipped.
 
-Splits depend on a file's name alone. `number` is the split of everything this project publishes on the
-synthetic faces, whose names are generator seeds: test 0–499, validation 500–749, training from 750; numbers
-of a million and more belong to no split. `hash` puts a fixed share of any other names aside. `auto` takes
-`number` if all names are numbers and both training and validation get images, else `hash`.
+Several sets are given with commas between them, each with its share of the crops if crops are drawn:
+"photos=0.8,faces=0.2". How they are split into training, validation and test is said in `paseo.train.splits`.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -32,13 +28,8 @@ from paseo.errors import BadInput
 from paseo.files import read_json, write_text
 from paseo.train.arrays import ArrayWriter, open_array
 
-Rule = Literal["auto", "number", "hash"]
-Part = Literal["train", "validation", "test"]
-
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 _FORMAT = 1  # part of the digest: raise it when decoding changes
-_TEST, _VALIDATION, _RESERVED = 500, 750, 1_000_000  # ends of the `number` ranges
-_HASHED_SHARE = 0.02  # of the names, for test and for validation each, under the `hash` rule
 
 
 @dataclass(frozen=True)
@@ -59,6 +50,11 @@ class Source:
     def stem(self) -> str:
         return Path(self.name).stem
 
+    @property
+    def home(self) -> str:
+        """The file it lies in, by which a split may sort as well."""
+        return self.path.name
+
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
@@ -68,6 +64,7 @@ class ImageSet:
     names: list[str]
     digest: str  # of sources and size: names every cache derived from these pixels
     skipped: dict[str, str]  # name → reason
+    homes: list[str] | None = None  # the files they lie in
 
     def __len__(self) -> int:
         return len(self.names)
@@ -86,14 +83,39 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
 
 
-# ---------------------------------------------------------------------------------------------------------------- finding
+# ---------------------------------------------------------------------------------------------- finding
 
 
-def find_images(data: Path | str) -> list[Source]:
-    """Every image of a folder (with sub-folders and tar files), one tar file, one image, or a text list of
+def find_sets(data: Path | str) -> list[tuple[list[Source], float | None]]:
+    """The images of each set of "PATH,PATH,…" with the share typed behind it ("PATH=0.3"), or None."""
+    if Path(data).exists():
+        return [(_find(Path(data)), None)]
+    sets: list[tuple[list[Source], float | None]] = []
+    for text in str(data).split(","):
+        path, equals, share = text.strip().rpartition("=")
+        if not equals or Path(text.strip()).exists():
+            sets.append((_find(Path(text.strip())), None))
+            continue
+        try:
+            value = float(share)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < 1e9:
+            raise BadInput(f"{text!r}: the share of a set is a number above 0, got {share!r}.")
+        sets.append((_find(Path(path)), value))
+    if len({share is None for _, share in sets}) > 1:
+        raise BadInput(f"data is {data!r}: give every set its share, or none.")
+    return sets
+
+
+def find_sources(data: Path | str) -> list[Source]:
+    """Every image of folders (with sub-folders and tar files), tar files, single images, or text lists of
     such paths.
     """
-    root = Path(data)
+    return [source for sources, _ in find_sets(data) for source in sources]
+
+
+def _find(root: Path) -> list[Source]:
     if not root.exists():
         raise BadInput(
             f"No data at {root}. Give a folder of images, a tar file, or a text file with one path per line."
@@ -144,7 +166,7 @@ def _open(path: Path, name: str) -> Iterator[Source]:
             raise BadInput(f"{path} is not a readable uncompressed tar file: {error}.") from error
 
 
-# --------------------------------------------------------------------------------------------------------------- decoding
+# --------------------------------------------------------------------------------------------- decoding
 
 
 def decode_image(blob: bytes, size: int | None) -> np.ndarray:
@@ -170,7 +192,7 @@ def load_images(data: Path | str, size: int, cache: Path) -> ImageSet:
     """All images of `data` at `size`, from the cache if it is there."""
     if not 8 <= size <= 4096:
         raise BadInput(f"The image size is {size}, expected 8 to 4096 pixels.")
-    sources = find_images(data)
+    sources = find_sources(data)
     digest = digest_sources(sources, size)
     array, index = cache / f"images-{digest}.safetensors", cache / f"images-{digest}.json"
     if not (array.exists() and index.exists()):
@@ -182,7 +204,9 @@ def load_images(data: Path | str, size: int, cache: Path) -> ImageSet:
             f"{array} and {index.name} do not belong together. Delete both: they will be made again."
         )
     tell_skipped(entry["skipped"], len(pixels), index)
-    return ImageSet(pixels, entry["names"], digest, entry["skipped"])
+    kept = [s.home for s in sources if s.name not in entry["skipped"]]
+    homes = kept if len(kept) == len(pixels) else None
+    return ImageSet(pixels, entry["names"], digest, entry["skipped"], homes)
 
 
 def tell_skipped(skipped: dict[str, str], kept: int, index: Path) -> None:
@@ -233,55 +257,3 @@ def _decode_all(sources: Sequence[Source], size: int, array: Path, index: Path) 
                 f"{next(iter(skipped.values()))}"
             )
     write_text(index, json.dumps({"names": names, "skipped": skipped}))
-
-
-# -------------------------------------------------------------------------------------------------------------- splitting
-
-
-def split(names: Sequence[str], rule: Rule = "auto") -> dict[Part, np.ndarray]:
-    """Positions of the training, validation and test images; training and validation are never empty."""
-    if rule not in ("auto", "number", "hash"):
-        raise BadInput(f"The split rule is {rule!r}, expected auto, number or hash.")
-    numbered = all(Path(n).stem.isdecimal() for n in names)
-    if rule == "number" and not numbered:
-        stray = next(n for n in names if not Path(n).stem.isdecimal())
-        raise BadInput(
-            f"The split rule 'number' needs file names that are numbers, found {stray!r}. Use the rule "
-            "'hash'."
-        )
-    if rule != "hash" and numbered:
-        parts = _group([_by_number(int(Path(n).stem)) for n in names])
-        if len(parts["train"]) and len(parts["validation"]):
-            return parts
-        if rule == "number":
-            raise BadInput(
-                "The split rule 'number' leaves no training (750 and up) or no validation (500–749) "
-                "images. Use the rule 'hash'."
-            )
-    return _by_hash(names)
-
-
-def _group(labels: Sequence[Part | None]) -> dict[Part, np.ndarray]:
-    array = np.array([label or "" for label in labels])
-    return {part: np.flatnonzero(array == part) for part in ("train", "validation", "test")}
-
-
-def _by_number(number: int) -> Part | None:
-    if number < _TEST:
-        return "test"
-    if number < _VALIDATION:
-        return "validation"
-    return "train" if number < _RESERVED else None
-
-
-def _by_hash(names: Sequence[str]) -> dict[Part, np.ndarray]:
-    if len(names) < 2:
-        raise BadInput(f"Training needs at least two images (one is kept for validation), got {len(names)}.")
-    u = np.array([int.from_bytes(hashlib.sha256(n.encode()).digest()[:8], "big") / 2**64 for n in names])
-    labels: list[Part | None] = ["validation" if v < 2 * _HASHED_SHARE else "train" for v in u]
-    labels = ["test" if v < _HASHED_SHARE else label for v, label in zip(u, labels, strict=True)]
-    if "validation" not in labels:  # a small set: the image nearest to the range stands in
-        labels[int(np.argmin(np.where(np.array(labels) == "train", u, np.inf)))] = "validation"
-    if "train" not in labels:
-        labels[int(np.argmax(np.where(np.array(labels) == "validation", -1.0, u)))] = "train"
-    return _group(labels)

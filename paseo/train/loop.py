@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from paseo.errors import BadInput, NotFinite
+from paseo.lock import locked
 from paseo.train.config import LoopConfig
 from paseo.train.state import CHECKPOINT, Ema, Log, load_checkpoint, plot_log, save_checkpoint
 
@@ -47,7 +48,7 @@ class Recipe(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Trained:
     """How a run ended."""
 
     net: nn.Module  # averaged weights, on the CPU, in eval mode
@@ -157,9 +158,10 @@ class _Stop:
 # ---- loop
 
 
-def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Outcome:
-    """Train `recipe` until its budget is used up or it is interrupted."""
-    return _Run(recipe, config, accelerator).go()
+def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Trained:
+    """Train `recipe` until its budget is used up or it is interrupted; one training per folder at a time."""
+    with locked(config.out, "training") if accelerator.is_main_process else contextlib.nullcontext():
+        return _Run(recipe, config, accelerator).go()
 
 
 class _Run:
@@ -207,7 +209,7 @@ class _Run:
         self.step, self.elapsed, self.validated = meta["step"], meta["elapsed"], meta["validated"]
         self.sums, self.validation = meta["sums"], meta["validation"]
 
-    def go(self) -> Outcome:
+    def go(self) -> Trained:
         from tqdm import tqdm
 
         bar = tqdm(
@@ -231,7 +233,7 @@ class _Run:
         self.drawn = -math.inf  # the last plot is due
         self._save()
         self.accelerator.wait_for_everyone()
-        return Outcome(self.ema.net.cpu(), self.step, self.elapsed, self.validation, stop.asked)
+        return Trained(self.ema.net.cpu(), self.step, self.elapsed, self.validation, stop.asked)
 
     def _progress(self) -> float:
         """Used share of the budget; the first process's clock counts for all, else their learning rates would

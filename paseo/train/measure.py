@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paseo.degrade import Task, load_function, resize, task
+from paseo.degrade import Custom, Task, load_function, resize, user_task
 from paseo.train.data import ImageSet
 
 
@@ -86,9 +86,10 @@ class ByExample:
 
 
 def by_name(name: str) -> ByDegradation:
-    """The measurement of a known task, or of a function given as module:function."""
-    chosen = task(name)
-    return ByDegradation(chosen, source_of(load_function(name)) if ":" in name else repr(chosen.degradation))
+    """The measurement of a known task, or of a function given as module:function by whoever trains."""
+    chosen = user_task(name)
+    own = isinstance(chosen.degradation, Custom)
+    return ByDegradation(chosen, source_of(load_function(name)) if own else repr(chosen.degradation))
 
 
 def mirrored(x: Tensor, mirror: Tensor) -> Tensor:

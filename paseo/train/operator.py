@@ -4,16 +4,16 @@
 
 "Latent-operator training details" of the paper, after SILO (Raphaeli et al., 2025). The codec is frozen; the
 operator never sees a diffusion state. Clean latents are encoded once. Measurements are encoded as they are
-needed, with fresh noise, or `measurements` times per image beforehand. The paper's settings are lr 1e-4,
-constant, no averaging, for a long run; the defaults here (1e-3 with warm-up and cosine, averaged weights)
-reach further on a small budget.
+needed, with fresh noise, or `measurements` times per image beforehand. `recipe="paper"` is Adam with a
+constant 1e-4, batches of 16 and no averaging, for a long run; the defaults (1e-3 with warm-up and cosine,
+averaged weights) reach further on a small budget.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,17 +24,31 @@ from paseo.errors import BadInput
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.train.config import LoopConfig, budget, option
-from paseo.train.data import ImageSet, Rule, load_images, split
+from paseo.train.data import ImageSet, load_images
+from paseo.train.draws import FamilyDraw, family_of
 from paseo.train.export import load_codec
+from paseo.train.family import FamilyRecipe, export_family
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
-from paseo.train.loop import Outcome, derive, run, session
+from paseo.train.loop import Trained, derive, run, session
 from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.pairs import load_pairs
+from paseo.train.pictures import CROPS_HELP, DATA_HELP, check_crops, load_pictures
+from paseo.train.splits import HELP, split
 
 _VALIDATION_IMAGES = 128
 _VALIDATION_NOISE = 0.02  # σ_y = 0.01 of [0,1] images
 EXPORT = "operator"  # folder of the exported operator below OUT
+PAPER: dict[str, float | str | None] = {  # in place of the defaults, for recipe="paper"
+    "lr": 1e-4,
+    "schedule": "constant",
+    "warmup": 0,
+    "ema": 0.0,
+    "clip": None,
+    "weight_decay": 0.0,
+    "beta2": 0.999,
+    "batch_size": 16,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,23 +58,29 @@ class OperatorTraining(LoopConfig):
     model: str = option(
         "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
     )
-    data: Path | None = option(
-        None, "Clean images: a folder (with sub-folders and tar files), a tar file, or a text list."
-    )
+    data: str | None = option(None, "Clean " + DATA_HELP)
     task: str | None = option(
         None,
-        "The degradation: sr4, sr8, blur, inpaint, jpeg, or module:function of images (B,3,H,W) in [0,1].",
+        "The degradation: sr4, sr8, blur, inpaint, jpeg, with numbers such as blur:2.5 or sr:2,jpeg:60, "
+        "module:function of images (B,3,H,W) in [0,1]; or family, for one operator that is told the numbers "
+        "(family:jpeg+sr for some kinds).",
     )
     pairs: tuple[Path, Path] | None = option(
         None, "The degradation by example: a folder of clean and one of degraded images, same stems."
+    )
+    recipe: Literal["default", "paper"] = option(
+        "default",
+        "paper: Adam at a constant 1e-4, no warm-up, clipping or averaging; your own options stay.",
     )
     start: Path | None = option(None, "Folder of an operator whose weights are the starting point.")
     name: str | None = option(
         None, "Name of the degradation in the exported config; the task's unless given."
     )
     size: int = option(128, "Side of the training images in pixels.")
-    split: Rule = option(
-        "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
+    crops: tuple[int, ...] = option((), CROPS_HELP + " Of a family only.")
+    split: str = option("auto", HELP)
+    local: bool = option(
+        False, "Of a family: no positions and no statistics over the picture, for canvases of any size."
     )
     noise: float = option(
         0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with."
@@ -81,7 +101,21 @@ class OperatorTraining(LoopConfig):
     )
 
     def __post_init__(self) -> None:
+        if self.recipe not in ("default", "paper"):
+            raise BadInput(f"recipe is {self.recipe!r}, expected default or paper.")
+        for f in fields(self) if self.recipe == "paper" else ():
+            if f.name in PAPER and getattr(self, f.name) == f.default:
+                object.__setattr__(self, f.name, PAPER[f.name])
         super().__post_init__()
+        object.__setattr__(self, "data", None if self.data is None else str(self.data))
+        check_crops(self.crops, 8)
+        family = self.task is not None and family_of(self.task) is not None
+        for name in ("crops", "local"):
+            if getattr(self, name) and not family:
+                raise BadInput(f"{name} belongs to a family: give it with --task family.")
+        for name in ("measurements", "jacobian"):
+            if getattr(self, name) and family:
+                raise BadInput(f"{name} is for one degradation: a family draws a new one for every sample.")
         if (self.task is None) == (self.pairs is None):
             raise BadInput(
                 "An operator needs one degradation: a task (or module:function), or pairs of clean and "
@@ -123,7 +157,7 @@ class OperatorRecipe:
         self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)
         if isinstance(codec, nn.Module):
             codec.to(self.device)
-        parts = split(images.names, config.split)
+        parts = split(images.names, config.split, images.homes)
         self.train, self.held_out = parts["train"], parts["validation"][:_VALIDATION_IMAGES]
         self.count = len(self.train)
         self.latents = clean_latents(codec, images, cache, accelerator, self.bf16)
@@ -265,13 +299,15 @@ def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorN
     return net
 
 
-def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Outcome:
+def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trained:
     """Train, and export float16 averaged weights with their config to OUT/operator; `codec` stands in for
     config.model's.
     """
     with session(config) as accelerator:
         codec = codec or load_codec(config.model)
         cache = config.cache or config.out / "cache"
+        if draw := family_of(config.task or ""):
+            return _train_family(config, codec, draw, cache, accelerator)
         with accelerator.main_process_first():
             images, measurement = _examples(config, cache)
         recipe = OperatorRecipe(codec, images, measurement, config, cache, accelerator)
@@ -279,6 +315,27 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Outc
         if accelerator.is_main_process and not outcome.interrupted:
             _export(outcome, recipe, config)
         return outcome
+
+
+def _train_family(
+    config: OperatorTraining, codec: Codec, draw: FamilyDraw, cache: Path, accelerator: Any
+) -> Trained:
+    assert config.data is not None
+    with accelerator.main_process_first():
+        pictures = load_pictures(
+            config.data,
+            size=config.size,
+            crops=config.crops,
+            rule=config.split,
+            cache=cache,
+            seed=config.seed,
+            mirror=config.mirror,
+        )
+    recipe = FamilyRecipe(codec, pictures, draw, config, accelerator)
+    outcome = run(recipe, config, accelerator)
+    if accelerator.is_main_process and not outcome.interrupted:
+        export_family(outcome, recipe, config, config.out / EXPORT)
+    return outcome
 
 
 def _examples(config: OperatorTraining, cache: Path) -> tuple[ImageSet, Measurement]:
@@ -291,7 +348,7 @@ def _examples(config: OperatorTraining, cache: Path) -> tuple[ImageSet, Measurem
     return load_images(config.data, config.size, cache), measurement
 
 
-def _export(outcome: Outcome, recipe: OperatorRecipe, config: OperatorTraining) -> None:
+def _export(outcome: Trained, recipe: OperatorRecipe, config: OperatorTraining) -> None:
     from paseo.operators.store import save_operator
 
     net = outcome.net

@@ -15,7 +15,7 @@ import numpy as np
 from paseo.errors import BadInput
 from paseo.files import read_json, write_text
 from paseo.train.arrays import ArrayWriter, open_array
-from paseo.train.data import ImageSet, Source, decode_image, digest_sources, find_images, tell_skipped
+from paseo.train.data import ImageSet, Source, decode_image, digest_sources, find_sources, tell_skipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def load_pairs(clean: Path, degraded: Path, size: int, cache: Path) -> Pairs:
 
 def _by_stem(folder: Path) -> dict[str, Source]:
     found: dict[str, Source] = {}
-    for source in find_images(folder):
+    for source in find_sources(folder):
         if source.stem in found:
             raise BadInput(
                 f"{folder} holds two files of the stem {source.stem!r}: {found[source.stem].name} and "

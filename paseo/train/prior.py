@@ -1,16 +1,16 @@
-"""How the embedded prior is trained: flow matching on cached latents.
+"""How the embedded prior is trained: flow matching on latents.
 
     x_t = (1−t) z + t ε,      L = E ‖u_θ(x_t, t) − (ε − z)‖²,      t = sigmoid(m + s·n)  (logit-normal)
 
 Liu et al. and Lipman et al., 2023; the distribution of t is that of SD3 (Esser et al., 2024). Latents of
-every image and of its mirror image are encoded once.
+whole images and of their mirror images are encoded once; those of random crops as they are cut.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,22 @@ from torch import Tensor, nn
 from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.files import read_json
+from paseo.priors.embedded import velocity_net
+from paseo.priors.local_net import LocalUNet
 from paseo.priors.net import FlowUNet
 from paseo.train.config import LoopConfig, budget, option
-from paseo.train.data import ImageSet, Rule, load_images, split
 from paseo.train.export import codec_folder, copy_file, half, load_codec, write_model_config, write_weights
-from paseo.train.latents import clean_latents, codec_digest
-from paseo.train.loop import Outcome, derive, run, session
+from paseo.train.latents import Latents, clean_latents, codec_digest, encode
+from paseo.train.loop import Trained, derive, run, session
+from paseo.train.pictures import (
+    CROPS_HELP,
+    DATA_HELP,
+    Pictures,
+    WholePictures,
+    check_crops,
+    load_pictures,
+)
+from paseo.train.splits import HELP
 
 _VALIDATION_IMAGES = 256
 EXPORT = "model"  # folder of the exported model below OUT
@@ -36,18 +46,22 @@ class PriorTraining(LoopConfig):
     model: str = option(
         "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
     )
-    data: Path = option(..., "Images: a folder (with sub-folders and tar files), a tar file, or a text list.")
+    data: str = option(..., DATA_HELP)
     size: int = option(128, "Side of the images in pixels.")
+    crops: tuple[int, ...] = option((), CROPS_HELP + " Every batch has one of the sides.")
     start: str | None = option(None, "Model folder whose prior is the starting point.")
     name: str | None = option(None, "Name of the exported model; the name of OUT unless given.")
+    kind: Literal["global", "local"] = option(
+        "global",
+        "global knows where it is in a picture of one size and attends over all of it; local does not care "
+        "where it is cut and serves pictures of any size.",
+    )
     widths: tuple[int, ...] = option((96, 160, 192), "Channels of the U-Net's levels, from fine to coarse.")
     blocks: int = option(2, "Residual blocks per level.")
-    attend_from: int = option(1, "First level with attention, counted from 0.")
+    attend_from: int = option(1, "First level with attention, counted from 0; of the global kind.")
     time_mean: float = option(0.0, "m, centre of the logit-normal times.")
     time_std: float = option(1.0, "s, spread of the logit-normal times.")
-    split: Rule = option(
-        "auto", "Which images are held out: by number (the synthetic faces), by hash of the name, or auto."
-    )
+    split: str = option("auto", HELP)
     mirror: bool = option(True, "Mirror images at random.")
     batch_size: int = option(32, "Samples per step, over all processes together.", "[1, 65536]")
     weight_decay: float = option(1e-2, "Decoupled weight decay (AdamW).", "[0, 10)")
@@ -64,6 +78,10 @@ class PriorTraining(LoopConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "widths", tuple(int(w) for w in self.widths))
+        object.__setattr__(self, "data", str(self.data))
+        check_crops(self.crops, 8 * 2 ** (len(self.widths) - 1))
+        if self.kind not in ("global", "local"):
+            raise BadInput(f"kind is {self.kind!r}, expected global or local.")
         if not self.widths or any(w % 32 or w < 32 for w in self.widths):
             raise BadInput(
                 f"widths are {self.widths}, expected multiples of 32 (eight groups, attention heads of 32)."
@@ -76,20 +94,65 @@ class PriorTraining(LoopConfig):
             raise BadInput(f"time_std is {self.time_std}, expected a number above 0.")
 
 
+class CleanLatents(Protocol):
+    """Latents to train on and held-out ones."""
+
+    @property
+    def count(self) -> int: ...
+    def draw(self, index: Tensor, rng: torch.Generator) -> Tensor: ...
+    def held_out(self, limit: int) -> Tensor: ...
+
+
+class StoredLatents:
+    """Of whole pictures and their mirror images, encoded once."""
+
+    def __init__(self, latents: Latents, pictures: WholePictures) -> None:
+        self.latents, self.pictures = latents, pictures
+        self.count = pictures.count
+
+    def draw(self, index: Tensor, rng: torch.Generator) -> Tensor:
+        mirror = (torch.rand(len(index), generator=rng) < 0.5) & self.pictures.mirror
+        return self.latents(self.pictures.train[index.numpy()], mirror.long().numpy())
+
+    def held_out(self, limit: int) -> Tensor:
+        block = self.pictures.validation[:limit]
+        return self.latents(block, block * 0)
+
+
+class FreshLatents:
+    """Of crops, encoded as they are cut."""
+
+    def __init__(self, codec: Codec, pictures: Pictures, device: torch.device, bf16: bool) -> None:
+        self.codec, self.pictures, self.device, self.bf16 = codec, pictures, device, bf16
+        self.count = pictures.count
+
+    def draw(self, index: Tensor, rng: torch.Generator) -> Tensor:
+        return encode(self.codec, self.pictures.draw(index, rng), self.device, self.bf16)
+
+    def held_out(self, limit: int) -> Tensor:
+        blocks = self.pictures.held_out(limit).split(32)
+        return torch.cat([encode(self.codec, x, self.device, False).cpu() for x in blocks])
+
+
 class PriorRecipe:
     """The loss and the validation of the flow network."""
 
     def __init__(
-        self, codec: Codec, images: ImageSet, config: PriorTraining, cache: Path, accelerator: Any
+        self, codec: Codec, pictures: Pictures, config: PriorTraining, cache: Path, accelerator: Any
     ) -> None:
         self.config, self.device, self.codec = config, accelerator.device, codec
         if isinstance(codec, nn.Module):
             codec.to(self.device)
-        parts = split(images.names, config.split)
-        self.train, self.held_out = parts["train"], parts["validation"][:_VALIDATION_IMAGES]
-        self.count = len(self.train)
-        self.latents = clean_latents(codec, images, cache, accelerator, config.bf16_on(accelerator.device))
-        channels, *sides = self.latents.shape
+        bf16 = config.bf16_on(accelerator.device)
+        self.latents: CleanLatents
+        if isinstance(pictures, WholePictures):
+            stored = clean_latents(codec, pictures.images, cache, accelerator, bf16)
+            self.latents = StoredLatents(stored, pictures)
+        else:
+            self.latents = FreshLatents(codec, pictures, self.device, bf16)
+        self.count = self.latents.count
+        self.held_out = self.latents.held_out(_VALIDATION_IMAGES)
+        channels, *sides = self.held_out.shape[1:]
         grain = 2 ** (len(config.widths) - 1)
         if any(side % grain for side in sides):
             raise BadInput(
@@ -99,8 +162,7 @@ class PriorRecipe:
         self.net: nn.Module = _initial(config, channels)
 
     def loss(self, net: nn.Module, index: Tensor, rng: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        mirror = (torch.rand(len(index), generator=rng) < 0.5) & self.config.mirror
-        z = self.latents(self.train[index.numpy()], mirror.long().numpy())
+        z = self.latents.draw(index, rng)
         t = torch.sigmoid(self.config.time_mean + self.config.time_std * torch.randn(len(z), generator=rng))
         noise = torch.randn(z.shape, generator=rng)
         return self._error(net, z, noise, t), {}
@@ -120,15 +182,14 @@ class PriorRecipe:
         times = torch.sigmoid(self.config.time_mean + self.config.time_std * torch.special.ndtri(quantiles))
         errors = []
         for i in range(0, n, 32):
-            block = self.held_out[i : i + 32]
-            z = self.latents(block, block * 0)
+            z = self.held_out[i : i + 32]
             errors.append(
-                self._error(net, z, torch.randn(z.shape, generator=rng), times[i : i + 32]) * len(block)
+                self._error(net, z, torch.randn(z.shape, generator=rng), times[i : i + 32]) * len(z)
             )
         return {"loss": torch.stack(errors).sum().item() / n}
 
 
-def train_prior(config: PriorTraining, codec: Codec | None = None) -> Outcome:
+def train_prior(config: PriorTraining, codec: Codec | None = None) -> Trained:
     """Train, and export a whole model (codec, prior, config) to OUT/model; `codec` stands in for
     config.model's.
     """
@@ -136,8 +197,16 @@ def train_prior(config: PriorTraining, codec: Codec | None = None) -> Outcome:
         chosen = codec or load_codec(config.model)
         cache = config.cache or config.out / "cache"
         with accelerator.main_process_first():
-            images = load_images(config.data, config.size, cache)
-        recipe = PriorRecipe(chosen, images, config, cache, accelerator)
+            pictures = load_pictures(
+                config.data,
+                size=config.size,
+                crops=config.crops,
+                rule=config.split,
+                cache=cache,
+                seed=config.seed,
+                mirror=config.mirror,
+            )
+        recipe = PriorRecipe(chosen, pictures, config, cache, accelerator)
         outcome = run(recipe, config, accelerator)
         if accelerator.is_main_process and not outcome.interrupted:
             _export(outcome, recipe, config, None if codec else codec_folder(config.model))
@@ -145,27 +214,22 @@ def train_prior(config: PriorTraining, codec: Codec | None = None) -> Outcome:
 
 
 def _initial(config: PriorTraining, channels: int) -> nn.Module:
+    wanted: dict[str, Any] = {"channels": channels, "widths": list(config.widths), "blocks": config.blocks}
+    wanted |= {"kind": "local"} if config.kind == "local" else {"attend_from": config.attend_from}
     if config.start is None:
-        return FlowUNet(channels, config.widths, config.blocks, config.attend_from)
+        return velocity_net(wanted)
     from paseo.models import load_model
 
     net: Any = getattr(load_model(config.start).prior, "net", None)
-    wanted = {
-        "channels": channels,
-        "widths": list(config.widths),
-        "blocks": config.blocks,
-        "attend_from": config.attend_from,
-    }
-    if not isinstance(net, FlowUNet) or net.config != wanted:
-        raise BadInput(
-            f"The prior of {config.start} is {getattr(net, 'config', type(net).__name__)}, expected {wanted}."
-        )
+    has = {k: v for k, v in getattr(net, "config", {}).items() if k in wanted or k == "kind"}
+    if not isinstance(net, FlowUNet | LocalUNet) or has != wanted:
+        raise BadInput(f"The prior of {config.start} is {has or type(net).__name__}, expected {wanted}.")
     return net.requires_grad_(True).train()
 
 
-def _export(outcome: Outcome, recipe: PriorRecipe, config: PriorTraining, source: Path | None) -> None:
+def _export(outcome: Trained, recipe: PriorRecipe, config: PriorTraining, source: Path | None) -> None:
     net = half(outcome.net)
-    assert isinstance(net, FlowUNet)
+    assert isinstance(net, FlowUNet | LocalUNet)
     with torch.no_grad():
         stored = recipe.validate(net.to(recipe.device))
     folder, name = config.out / EXPORT, config.name or config.out.name
@@ -173,7 +237,7 @@ def _export(outcome: Outcome, recipe: PriorRecipe, config: PriorTraining, source
     base: dict[str, Any] = {
         "name": name,
         "latent_space": getattr(recipe.codec, "latent_space", config.model),
-        "size": config.size,
+        "size": config.crops[0] if config.crops else config.size,
     }
     if source is not None:
         digests["codec.safetensors"] = copy_file(source / "codec.safetensors", folder / "codec.safetensors")

@@ -8,17 +8,18 @@ the order of the data and the noise of step k are functions of (seed, k, rank).
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
-from paseo.errors import BadInput
-from paseo.files import write_text
+from paseo.errors import BadInput, PaseoError
+from paseo.files import atomic, bounded_json, write_text
+from paseo.weights import check_finite, check_shapes, damaged, header, metadata, read_weights
 
 CHECKPOINT, LOG, PLOT = "checkpoint.safetensors", "log.jsonl", "loss.png"
 
@@ -63,12 +64,11 @@ def save_checkpoint(
     tensors = {
         k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()
     }  # clone: no two may share memory
-    path = folder / CHECKPOINT
-    partial = path.with_name(f"{path.name}.tmp")
-    save_file(tensors, partial, metadata={"paseo": json.dumps(meta)})
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    if not folder.is_dir():
+        raise BadInput(f"The training's folder {folder} was deleted while it ran. Start it again.")
+    check_finite(tensors, "Not saved, the last checkpoint stays: the training")
+    with atomic(folder / CHECKPOINT) as file:
+        file.write(save(tensors, metadata={"paseo": json.dumps(meta)}))
 
 
 def load_checkpoint(
@@ -77,16 +77,40 @@ def load_checkpoint(
     """Put weights, averages and moments in place and return the metadata."""
     path = folder / CHECKPOINT
     try:
-        with safe_open(path, "pt") as file:
-            meta = json.loads((file.metadata() or {})["paseo"])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-        net.load_state_dict(_below(tensors, "net."))
-        ema.net.load_state_dict(_below(tensors, "ema."))
-    except (SafetensorError, KeyError, RuntimeError, ValueError) as error:
+        stored = {name: entry.shape for name, entry in header(path).items()}
+        for prefix, own in (("net.", net), ("ema.", ema.net)):
+            want = {name: tuple(value.shape) for name, value in own.state_dict().items()}
+            check_shapes(_below(stored, prefix), want, path)
+        tensors, _ = read_weights(path)
+        meta = checked_meta(metadata(path))
+        with damaged(path):
+            _load_optimizer(net, optimizer, _below(tensors, "optim."))
+            net.load_state_dict(_below(tensors, "net."))
+            ema.net.load_state_dict(_below(tensors, "ema."))
+    except PaseoError as error:
         raise BadInput(
-            f"{path} does not belong to this run: {error} Choose another OUT, or start over without resuming."
+            f"{path} is damaged or does not belong to this run: {error} Choose another OUT, or start over "
+            f"without resuming."
         ) from error
-    _load_optimizer(net, optimizer, _below(tensors, "optim."))
+    return meta
+
+
+def checked_meta(notes: dict[str, str]) -> dict[str, Any]:
+    """What a checkpoint says about its run, as far as a run goes on from it."""
+    try:
+        meta = bounded_json(str(notes["paseo"]).encode())
+        counts = [meta[name] for name in ("step", "validated")]
+        tables = [meta[name] for name in ("config", "sums", "validation")]
+        numbers = [meta["elapsed"], *meta["sums"].values(), *meta["validation"].values()]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"its notes cannot be read ({type(error).__name__}).") from None
+    good = (
+        all(type(n) is int and 0 <= n < 2**53 for n in counts)
+        and all(isinstance(table, dict) for table in tables)
+        and all(isinstance(n, int | float) and math.isfinite(n) for n in numbers)
+    )
+    if not good:
+        raise BadInput("its notes do not describe a run.")
     return meta
 
 
@@ -108,7 +132,7 @@ def _parameter_names(net: nn.Module, optimizer: torch.optim.Optimizer) -> list[s
     return [of[id(p)] for group in optimizer.param_groups for p in group["params"]]
 
 
-def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _below(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from paseo.apps.cli.main import app
 from paseo.errors import BadInput
+from paseo.recipe import FEATHER
 
 TASKS = ("sr4", "blur", "inpaint")
 
@@ -207,26 +208,29 @@ def test_degrade_first_keeps_odd_sizes(model: Path, tmp_path: Path) -> None:
 def test_a_free_mask_and_known_pixels(model: Path, tmp_path: Path) -> None:
     source = pictures(tmp_path, "x.png") / "x.png"
     hole = Image.new("L", (32, 32))
-    hole.paste(255, (8, 8, 24, 24))
+    hole.paste(255, (8, 8, 20, 24))
     hole.save(tmp_path / "hole.png")
-    run(
-        "restore",
-        source,
-        "-o",
-        tmp_path / "out",
-        "--mask",
-        tmp_path / "hole.png",
-        "-m",
-        model,
-        "--keep-known",
-    )
+    run("restore", source, "-o", tmp_path / "out", "--mask", tmp_path / "hole.png", "-m", model)
     before, after = np.array(Image.open(source)), np.array(Image.open(tmp_path / "out" / "x.png"))
-    seen = np.array(hole) == 0
+    near = Image.new("L", (32, 32))
+    near.paste(255, (8 - FEATHER, 8 - FEATHER, 20 + FEATHER, 24 + FEATHER))
+    seen = np.array(near) == 0  # further from the hole than what is blended
     assert np.array_equal(before[seen], after[seen])
     assert not np.array_equal(before[~seen], after[~seen])
     record = stored(tmp_path / "out" / "x.json")
-    assert record["task"] == "inpaint"
+    assert (record["task"], record["keep_known"]) == ("inpaint", True)
     assert record["sampler"]["settings"]["weight"] == "mask"
+    assert record["operator"]["name"] == "identity on the seen cells"
+    bare = ["-m", model, "--no-keep-known"]
+    run("restore", source, "-o", tmp_path / "bare", "--mask", tmp_path / "hole.png", *bare)
+    assert not np.array_equal(before[seen], np.array(Image.open(tmp_path / "bare" / "x.png"))[seen])
+    box = Image.new("L", (32, 32))
+    box.paste(255, (8, 8, 24, 24))
+    box.save(tmp_path / "box.png")
+    run("restore", source, "-o", tmp_path / "box", "--mask", tmp_path / "box.png", "-m", model)
+    assert (
+        stored(tmp_path / "box" / "x.json")["operator"]["name"] == "inpaint"
+    )  # the learned one knows this box
     hole.resize((30, 32)).save(tmp_path / "small.png")
     assert (
         "Bring the mask"
@@ -293,7 +297,7 @@ def test_one_file_may_be_named(model: Path, tmp_path: Path) -> None:
     [
         ([], "No input"),
         (["--task", "sr5"], "no task named 'sr5'"),
-        (["--task", ""], "Say what happened"),
+        (["--task", ""], "What happened to the image?"),
         (["--set", "relaxation=2"], "relaxation=2.0 cannot be used"),
         (["--set", "rho=1"], "has no setting 'rho'"),
         (["--set", "steps"], "not of the form field=value"),

@@ -138,6 +138,22 @@ def test_watching_changes_nothing_and_a_hook_can_stop_the_run(name: str) -> None
     assert calls == [0, 1]
 
 
+@every_method
+def test_a_state_that_the_hook_returns_takes_the_place_of_the_run_s(name: str) -> None:
+    shown: list[tuple[Tensor, Tensor]] = []
+
+    def push(step: Step) -> Tensor | None:
+        shown.append((step.x, step.x.clone()))
+        return step.x + 1.0 if step.index == 1 else None
+
+    plain = run(name)
+    assert torch.equal(run(name, watch=lambda step: step.x.clone()), plain)
+    assert not torch.equal(run(name, watch=push), plain)
+    assert all(torch.equal(x, copy) for x, copy in shown)  # nothing is changed in place
+    with pytest.raises(BadInput, match=r"returned a state of shape \(2,\)"):
+        run(name, watch=lambda step: torch.zeros(2))
+
+
 class Broken:
     """A prior whose n-th call returns NaN in the second sample."""
 

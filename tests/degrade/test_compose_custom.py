@@ -13,6 +13,7 @@ from torch import Tensor
 from paseo.base import Degradation
 from paseo.degrade import JPEG, CentreBox, Compose, Custom, Downsample, GaussianBlur, load_function, task
 from paseo.errors import BadInput, Unsupported
+from paseo.trust import vouch
 
 
 def fog(x: Tensor) -> Tensor:
@@ -169,4 +170,4 @@ def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "weather_for_tests:": "module:function",
     }.items():
         with pytest.raises(BadInput, match=message):
-            load_function(spec)
+            load_function(vouch(spec))

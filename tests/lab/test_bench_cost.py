@@ -52,7 +52,7 @@ def test_the_report_says_where_it_was_measured(report: CostReport) -> None:
     assert entry["rows"][0]["memory_ratio"] > 0
     text = report.text()
     assert "time ratio" in text
-    assert len(text.splitlines()) == 2 + len(report.rows)
+    assert len(text.splitlines()) == 3 + len(report.rows)
 
 
 def test_full_size_configs_have_the_published_parameter_counts() -> None:

@@ -15,7 +15,7 @@ from paseo import reproduce
 from paseo.errors import BadInput
 from paseo.lab.reproduce.calibration import BANDS, Evidence, band_energy, evidence
 from paseo.lab.reproduce.lincheck import ANCHORS, OPERATORS, TRUTHS, LinCheck, Options, run
-from paseo.lab.reproduce.lincheck_paper import PAPER, SOLVES, findings
+from paseo.lab.reproduce.lincheck_findings import SOLVES, findings
 
 F64 = torch.float64
 
@@ -81,6 +81,25 @@ def test_evidence_adds_up() -> None:
     )
 
 
+def test_channels_of_a_learned_prior_are_one_unit() -> None:
+    """Channels that are copies of each other must not make an error look smaller."""
+    draws, truth = white(5, 1, 8, 8).expand(5, 4, 8, 8), white(1, 1, 8, 8, seed=9).expand(1, 4, 8, 8)
+    apart, together = (evidence(draws, truth, independent_channels=i) for i in (True, False))
+    assert (len(apart.between), len(together.between)) == (4, 1)
+    assert together.spread()[0] == pytest.approx(apart.spread()[0])
+    assert together.tv() == pytest.approx(apart.tv())
+    assert apart.spread()[1] < 1e-6
+    assert together.spread()[1] == float("inf")  # one image alone has no error
+
+
+def test_a_mask_is_solved_by_one_iteration(small: LinCheck) -> None:
+    rows = {(r.anchor, r.budget): r for r in small.pick("mask")}
+    for anchor in ANCHORS:
+        one, exact = rows[anchor, 1], rows[anchor, "exact"]
+        assert one.spread() == pytest.approx(exact.spread(), rel=1e-4)
+        assert one.band() == pytest.approx(exact.band(), rel=1e-4)
+
+
 @pytest.fixture(scope="module")
 def small() -> LinCheck:
     return run(Options(images=1, draws=6, channels=2, size=16, steps=7))
@@ -91,7 +110,12 @@ def test_every_row_is_there(small: LinCheck) -> None:
     wanted = {(o, a, c, t) for o in OPERATORS for a in ANCHORS for c in SOLVES for t in TRUTHS}
     assert rows == wanted | {(o, "posterior", "exact", t) for o in OPERATORS for t in TRUTHS}
     published = [r for r in small.rows() if r["paper"]]
-    assert len(published) == len(PAPER)
+    assert len(published) == 3 + 2 * len(SOLVES)  # three anchors on the mask, two swept on the blur
+    exact = next(r for r in published if (r["anchor"], r["cg_budget"]) == ("arc", "exact"))
+    assert (exact["paper"]["finest"], exact["paper_comparison"]["finest"]) == (
+        18.93,
+        18.73,
+    )  # 64 and 100 images
 
 
 def test_findings_are_measured(small: LinCheck) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
 from paseo.lab.cost.methods import KeptForBackward, MethodCosts, measure_methods
-from paseo.lab.cost.rigs import GENTLE
+from paseo.lab.cost.rigs import SAFE_SETTINGS
 from paseo.operators.net import OperatorNet
 from paseo.priors.embedded import EmbeddedPrior
 from paseo.priors.net import FlowUNet
@@ -28,7 +28,7 @@ def costs() -> MethodCosts:
         codec = EmbeddedCodec(AutoencoderNet(8, (8, 16, 32)))
         prior = EmbeddedPrior(FlowUNet(8, (32, 32), blocks=1))
         operator = OperatorNet(8).eval().requires_grad_(False)
-    return measure_methods(prior, codec, operator, side=64, steps=2, settings=GENTLE)
+    return measure_methods(prior, codec, operator, side=64, steps=2, settings=SAFE_SETTINGS)
 
 
 def test_memory_is_ordered_as_in_the_paper(costs: MethodCosts) -> None:

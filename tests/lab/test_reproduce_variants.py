@@ -16,13 +16,14 @@ from runs import planned
 from paseo import reproduce
 from paseo.errors import BadInput
 from paseo.lab.bench.run import run as compute
-from paseo.lab.reproduce import anchors, draws, inpaint, main, ofat, steps
+from paseo.lab.paper import PRIORS, TASKS, under
+from paseo.lab.reproduce import affine, anchors, draws, inpaint, main, ofat, steps
 from paseo.lab.reproduce.findings import Finding, verdict
-from paseo.lab.reproduce.main_paper import PAPER as MAIN
-from paseo.lab.reproduce.ofat_paper import PAPER as OFAT
-from paseo.lab.reproduce.ofat_paper import TASKS
 
-EXPERIMENTS = ("main", "anchors", "ofat", "steps", "cg", "draws", "inpaint", "jacobian")
+EXPERIMENTS = (
+    *("main", "coco", "anchors", "ofat", "steps", "cg", "one-iteration", "draws", "inpaint", "jacobian"),
+    *("high-nfe", "flow-dps"),
+)
 
 
 def options(tmp_path: Path, tiny: Path, photos: Path, **more: Any) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def test_every_experiment_runs_and_explains_itself(
     result = reproduce.run(name, quick=True, json=path, out=tmp_path / "figures", **settings)
     document = json.loads(path.read_text())
     assert document["rows"]
-    assert "sd35" in json.dumps(document["rows"])  # the paper's figures beside ours
+    assert any(word in json.dumps(document["rows"]) for word in ("paper", "sd35"))  # published figures too
     assert (
         verdict(
             [
@@ -59,6 +60,49 @@ def test_every_experiment_runs_and_explains_itself(
         in result.table()
     )
     assert {"versions", "processor"} <= document["conditions"].keys()
+
+
+@pytest.mark.parametrize("name", ["observations", "affine", "ding", "bands", "lincheck-pictures"])
+def test_experiments_without_a_benchmark(tmp_path: Path, tiny: Path, photos: Path, name: str) -> None:
+    path = tmp_path / "result.json"
+    data = {} if name == "bands" else {"model": str(tiny), "data": str(photos)}
+    part = {} if name == "bands" else {"part": "all"}
+    small = {
+        "observations": {"images": 3, "tasks": "sr4"},
+        "affine": {"images": 1, "fitted": 1, "tasks": "sr4", "kernel": 1},
+        "ding": {"images": 1, "steps": 4},
+        "bands": {"images": 1, "draws": 2, "channels": 1, "size": 16, "steps": 4},
+        "lincheck-pictures": {"images": 1, "draws": 2, "steps": 3},
+    }[name]
+    result = reproduce.run(name, quick=True, json=path, out=tmp_path / "figures", **data, **part, **small)
+    document = json.loads(path.read_text())
+    assert document["rows"]
+    assert {"versions", "processor"} <= document["conditions"].keys()
+    assert result.table()
+    if name == "lincheck-pictures":
+        assert {f.name for f in (tmp_path / "figures").iterdir()} == {
+            "lincheck-holes.png",
+            "lincheck-blur.png",
+        }
+
+
+def test_every_experiment_is_listed_with_its_place_and_command() -> None:
+    rows = reproduce.listing()
+    assert [row["name"] for row in rows] == list(reproduce.EXPERIMENTS)
+    assert all(row["command"].startswith("paseo reproduce ") for row in rows)
+    assert all(row["label"] and row["what"] and row["needs"] for row in rows)
+    for name in reproduce.EXPERIMENTS:
+        assert reproduce.options(name)  # the module is there
+
+
+def test_best_affine_operator_is_found() -> None:
+    """Where the measurement is an affine convolution, the fit is exact."""
+    z = torch.randn(3, 2, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    kernel = torch.randn(2, 2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    y = torch.nn.functional.conv2d(z, kernel, torch.tensor([0.3, -0.2], dtype=torch.float64), padding=1)
+    weight = affine.fit_affine([(z[:2], y[:2]), (z[2:], y[2:])], 3)
+    torch.testing.assert_close(weight[:-1].mT.reshape(2, 2, 3, 3), kernel, rtol=0, atol=1e-3)
+    torch.testing.assert_close(weight[-1], torch.tensor([0.3, -0.2], dtype=torch.float64), rtol=0, atol=1e-3)
 
 
 def test_a_stopped_experiment_goes_on(tmp_path: Path, tiny: Path, photos: Path) -> None:
@@ -75,10 +119,7 @@ def test_a_stopped_experiment_goes_on(tmp_path: Path, tiny: Path, photos: Path) 
 
 
 def test_anchor_findings_hold_on_the_papers_figures() -> None:
-    rows = {
-        task: dict(zip(anchors.ANCHORS, values, strict=True))
-        for task, values in anchors.PAPER["sd35"].items()
-    }
+    rows = {task: dict(row) for task, row in under("anchors", "sd35").items()}
     assert all(f.holds for f in anchors.findings(rows))
     assert anchors.findings({}) == []
 
@@ -91,7 +132,7 @@ def test_anchor_findings_can_fall() -> None:
 @pytest.mark.parametrize("model", ["rv51", "sd35"])
 def test_sensitivity_findings_hold_on_the_papers_figures(model: str) -> None:
     delta = {
-        task: {label: row[task] for label, row in OFAT[model].items() if label != "reference"}
+        task: {label: row[task] for label, row in under("ofat", model).items() if label != "reference"}
         for task in TASKS
     }
     assert all(f.holds for f in ofat.findings(delta)), [f.line() for f in ofat.findings(delta) if not f.holds]
@@ -101,34 +142,43 @@ def test_sensitivity_findings_hold_on_the_papers_figures(model: str) -> None:
 @pytest.mark.parametrize("model", ["rv51", "sd35"])
 def test_step_findings_hold_on_the_papers_figures(model: str) -> None:
     labels = [f"K={k}" for k in steps.POINTS]
-    table = steps.PAPER[model]
+    table = {task: list(under("steps", model, task).values()) for task in TASKS}
     lpips, psnr = (
-        {t: dict(zip(labels, (v[i] for v in row), strict=True)) for t, row in table.items()} for i in (0, 1)
+        {t: dict(zip(labels, (row[c] for row in rows), strict=True)) for t, rows in table.items()}
+        for c in ("lpips", "psnr")
     )
-    found = steps.findings(lpips, psnr, {t: [v[2] for v in row] for t, row in table.items()})
+    found = steps.findings(lpips, psnr, {t: [row["seconds"] for row in rows] for t, rows in table.items()})
+    assert found[-1].paper == "112 take 3.9 to 4.8 times as long as 28"
     assert all(f.holds for f in found), [f.line() for f in found if not f.holds]
 
 
 def test_draw_findings_hold_on_the_papers_figures() -> None:
-    for rows in draws.PAPER.values():
-        here = {
-            t: {c: v for c, v in zip(draws.COLUMNS, values, strict=True) if v is not None}
-            for t, values in rows.items()
-        }
-        assert all(f.holds for f in draws.findings(here))
+    for prior in PRIORS:
+        here = {task: dict(row) for task, row in under("draws", prior).items()}
+        found = draws.findings(here)
+        assert all(f.holds for f in found)
+        assert [f.paper for f in found[1:3]] == ["2 to 9 % worse", "std 5 to 13 % of the mean"]
 
 
 def test_inpainting_findings_hold_on_the_papers_figures() -> None:
-    here = {label: (row[1], row[2]) for label, row in inpaint.PAPER["rv51"].items()}
+    here = {label: (row["lpips"], row["lpips_hole"]) for label, row in under("inpaint", "rv51").items()}
     regions = {
-        "denoiser": dict(zip(inpaint.REGIONS, (3.50, 12.06, -0.23, 2.89), strict=True)),
-        "arc": dict(zip(inpaint.REGIONS, (16.26, 27.30, -0.05, 17.31), strict=True)),
+        anchor: {r: under("inpaint", "region", r)[anchor]["kid"] for r in inpaint.REGIONS}
+        for anchor in ("denoiser", "arc")
     }
     assert all(f.holds for f in inpaint.findings(here, regions))
+    negative = {anchor: {**row, "hole only": -3.0} for anchor, row in regions.items()}
+    assert not inpaint.findings(here, negative)[-1].holds, "a negative estimate of a distance is no distance"
+
+
+def published_rows(task: str) -> dict[str, tuple[float, ...]]:
+    """method → LPIPS, PSNR, KID, seconds, GiB with SD3.5."""
+    rows = under("ffhq", "sd35", task)
+    return {m: tuple(row[c] for c in ("lpips", "psnr", "kid", "seconds", "gib")) for m, row in rows.items()}
 
 
 def test_main_findings_on_the_papers_figures() -> None:
-    """SD3.5: first or second everywhere and first on four, faster and leaner than all but DING, JPEG hardest."""
+    """SD3.5: first or second everywhere and first on four, faster, leaner (but DING), JPEG hardest."""
     from paseo.lab.bench.aggregate import Bench, Interval, Summary
     from paseo.lab.bench.config import parse_config
 
@@ -148,16 +198,16 @@ def test_main_findings_on_the_papers_figures() -> None:
             metrics={"psnr": Interval(p, p, p), "lpips": Interval(v, v, v)},
             cost={"cpu_seconds": s, "extra_bytes": g * 2**30},
         )
-        for task, methods in MAIN["sd35"].items()
-        for method, (p, v, _, s, g) in methods.items()
+        for task in TASKS
+        for method, (v, p, _, s, g) in published_rows(task).items()
     }
     bench = Bench(config, (), (), summaries, {}, (), {})
     assert main.ranks(bench, list(TASKS)) == {"sr4": 1, "sr8": 1, "blur": 1, "inpaint": 1, "jpeg": 2}
     assert all(f.holds for f in main.findings(bench, list(TASKS)))
     (ahead,) = [
         m
-        for m, row in MAIN["sd35"]["jpeg"].items()
-        if row[1] < MAIN["sd35"]["jpeg"]["paseo"][1] and m not in main.OURS
+        for m, row in published_rows("jpeg").items()
+        if row[0] < published_rows("jpeg")["paseo"][0] and m not in main.OURS
     ]
     again = config.model_copy(
         update={
@@ -182,7 +232,10 @@ def test_main_reads_a_benchmark_and_ranks_on_common_images(tmp_path: Path, tiny:
     folder = planned(tmp_path / "run", tiny, photos, tasks=["sr4"], methods=methods)
     assert compute(folder).failed == 0
     study = main.run(main.Options(model=str(tiny), run=str(folder)))
-    assert [line[1] for line in study.lines] == ["paseo", "ldps"]
+    here = [line for line in study.lines if line[2] == "here"]
+    assert [line[1] for line in here] == ["paseo", "ldps"]
+    paper = next(line for line in study.lines if line[1:3] == ["silo", "paper sd35"])
+    assert paper[3:9] == [0.303, 29.28, 29.36, None, 20, 21.2], "every published column"
     first = {s.method: next(iter(s.values["lpips"].values())) for s in study.bench.of("sr4")}
     assert main.ranks(study.bench, ["sr4"]) == {"sr4": 1 + (first["ldps"] < first["paseo"])}
     with pytest.raises(BadInput, match=r"config\.yaml"):

@@ -149,7 +149,9 @@ def test_exact_gain_agrees_with_a_converged_cg() -> None:
         return torch.linalg.solve(trust * torch.eye(6, dtype=F64) + eta2 * M @ M.T, b.T).T
 
     one = torch.ones((), dtype=F64)
-    exact = exact_gain(closed_form, lambda v: v @ M.T, lambda u: u @ M, b, eta2=2.0, trust=0.3, report=True)
+    exact = exact_gain(
+        closed_form, lambda v: v @ M.T, lambda u: u @ M, one, b, eta2=2.0, trust=0.3, report=True
+    )
     iterated = gain_cg(
         lambda v: v @ M.T, lambda u: u @ M, one, b, eta2=2.0, trust=0.3, budget=6, tolerance=0.0
     )

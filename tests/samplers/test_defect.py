@@ -13,7 +13,7 @@ from paseo.base import Noise, Problem
 from paseo.errors import BadInput
 from paseo.operators.exact import Chain
 from paseo.samplers import PASEO
-from paseo.samplers.defect import SHARE, defect, looks
+from paseo.samplers.defect import BELIEVED, defect, defect_is_due
 from tests.samplers.toys import prior, problem
 
 PLAIN = PASEO(steps=20, cg_budget=2, operator_noise=0.1)
@@ -61,7 +61,7 @@ def misfit(found: Problem, z: Tensor) -> float:
 def test_the_defect_is_a_share_of_the_operators_error() -> None:
     z = 0.1 * prior().sample(Noise([3, 4]))  # inside the range of images, where the clamp does nothing
     torch.testing.assert_close(
-        defect(biased(0.25), z), torch.full_like(z, -0.25 * SHARE), rtol=1e-4, atol=1e-5
+        defect(biased(0.25), z), torch.full_like(z, -0.25 * BELIEVED), rtol=1e-4, atol=1e-5
     )
     torch.testing.assert_close(defect(biased(0.0), z), torch.zeros_like(z), rtol=0, atol=1e-5)
 
@@ -70,7 +70,7 @@ def test_the_defect_is_a_share_of_the_operators_error() -> None:
 def test_looks_begin_after_a_fifth_keep_their_distance_and_spare_the_last_step(
     every: int, steps: list[int]
 ) -> None:
-    assert [k for k in range(19) if looks(k, 20, every)] == steps
+    assert [k for k in range(19) if defect_is_due(k, 20, every)] == steps
 
 
 def test_a_biased_operator_is_set_right() -> None:

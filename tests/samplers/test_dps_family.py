@@ -59,6 +59,17 @@ def test_goodness_vanishes_for_a_codec_that_loses_nothing() -> None:
     assert torch.equal(z_gml, sampler("ldps")(prior(), found, Noise([0, 1])))
 
 
+def test_goodness_is_added_to_the_error() -> None:
+    """The step descends on ‖y − A(x̂)‖ + γ ‖x̂₀ − E(x̂)‖."""
+    found = replace(problem("blur"), codec=Lossy())
+    z = prior().sample(Noise([5, 6]))
+    image = Lossy().decode(z)
+    plain, good = (GMLDPS(goodness=g).error(found, z, image, Noise([0, 1])) for g in (0.0, 2.0))
+    apart = (z - Lossy().encode(image)).flatten(1).norm(dim=1)
+    assert (apart > 0.1).all()
+    torch.testing.assert_close(good, plain + 2.0 * apart)
+
+
 def test_gluing_of_an_identity_measurement_is_the_distance_to_the_encoding() -> None:
     found = problem("inpaint")
     all_seen = replace(found, degradation=Mask(torch.ones(1, 1, 16, 16)))

@@ -29,7 +29,7 @@ OPERATORS = {
 def latent_problem(name: str) -> tuple[Problem, torch.Tensor]:
     H, z = OPERATORS[name], torch.randn(2, *SHAPE, generator=torch.Generator().manual_seed(1)).double()
     y = H(z) + 0.1 * torch.randn(H(z).shape, generator=torch.Generator().manual_seed(2)).double()
-    return Problem(y, y, 0.05, H, latent_shape=(2, *SHAPE)), z
+    return Problem(y, y, 0.1, H, latent_shape=(2, *SHAPE)), z
 
 
 @pytest.mark.parametrize("name", OPERATORS)

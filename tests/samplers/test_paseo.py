@@ -267,9 +267,9 @@ class Spy(PASEO):
         eta_z: float,
         W: Any,
         noise: Noise,
-        trace: Any = None,
+        *rest: Any,
     ) -> Tensor:
-        star = super().correct(H, z, z_a, y_tilde, eta_z, W, noise, trace)
+        star = super().correct(H, z, z_a, y_tilde, eta_z, W, noise, *rest)
         CALLS.append({"z": z, "z_a": z_a, "y_tilde": y_tilde, "eta_z": eta_z, "star": star})
         return star
 

@@ -9,7 +9,7 @@ import torch
 
 from paseo.base import Noise
 from paseo.priors.views import as_flow, as_ve, as_vp
-from paseo.samplers.state import bridge, flow_time, predict, through, walk
+from paseo.samplers.state import bridge, checkpointed, flow_time, predict, walk
 from paseo.schedule import VP, Flow
 from samplers.toys import prior, problem, sampler, supported
 
@@ -66,4 +66,4 @@ def test_flow_time_and_grids() -> None:
 
 def test_checkpointing_needs_a_graph_to_matter() -> None:
     x = torch.ones(3)
-    assert through(torch.exp, x, True).grad_fn is None or not torch.is_grad_enabled()
+    assert checkpointed(torch.exp, x, True).grad_fn is None or not torch.is_grad_enabled()

@@ -54,7 +54,7 @@ def problem(
     y = clean + 0.02 * Noise([s + 1000 for s in seeds]).like(clean)
     y_z = codec.encode(degradation.lift(y))
     cells = degradation.latent_cells(2, (16, 16)) if hasattr(degradation, "latent_cells") else None
-    return Problem(y, y_z, 0.01, Chain(codec, degradation), degradation, codec, cells)
+    return Problem(y, y_z, 0.02, Chain(codec, degradation), degradation, codec, cells)
 
 
 def supported(name: str, found: Problem) -> Problem:
@@ -73,5 +73,5 @@ def mask_problem(mask: Tensor, y: Tensor, std: float) -> Problem:
     from paseo.degrade import Mask
 
     return Problem(
-        y, y, std / 2, LatentMask(mask), Mask(mask[None, None]), IdentityCodec(1), mask.expand(y.shape)
+        y, y, std, LatentMask(mask), Mask(mask[None, None]), IdentityCodec(1), mask.expand(y.shape)
     )

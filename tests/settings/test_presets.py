@@ -10,8 +10,9 @@ import pytest
 
 from paseo.errors import BadInput
 from paseo.samplers import PASEO
-from paseo.settings.presets import FACE, PHOTO, Preset, known_models, preset, presets
+from paseo.settings.presets import PHOTO, Preset, known_models, preset, presets
 
+FACE = "A high quality photo of a face"
 TABLES = ("ffhq/rv51", "ffhq/sd35", "coco/sd35")
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 ALL = [(model, task) for model in TABLES for task in TASKS]

@@ -15,8 +15,9 @@ from toy_pictures import picture
 
 from paseo.errors import BadInput
 from paseo.train.arrays import ArrayWriter, open_array
-from paseo.train.data import decode_image, find_images, load_images, split, to_tensor
+from paseo.train.data import decode_image, find_sources, load_images, to_tensor
 from paseo.train.pairs import load_pairs
+from paseo.train.splits import split
 
 
 def png(seed: int, side: int = 32) -> bytes:
@@ -52,7 +53,7 @@ def test_sub_folders_and_tars_inside_are_searched(photos: Path) -> None:
     (photos / "deep" / "er" / "x.JPG").write_bytes(png(1))
     (photos / "notes.md").write_text("no image")
     make_tar(photos / "more.tar", {"a/1.png": png(2), "readme.txt": b"no image"})
-    names = [s.name for s in find_images(photos)]
+    names = [s.name for s in find_sources(photos)]
     assert "deep/er/x.JPG" in names
     assert "a/1.png" in names
     assert len(names) == 22
@@ -85,19 +86,19 @@ def test_bad_files_are_reported_and_skipped(photos: Path, tmp_path: Path) -> Non
 
 def test_nothing_usable_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No data"):
-        find_images(tmp_path / "nowhere")
+        find_sources(tmp_path / "nowhere")
     with pytest.raises(BadInput, match="no images"):
-        find_images(tmp_path)
+        find_sources(tmp_path)
     (tmp_path / "a.png").write_text("x")
     with pytest.raises(BadInput, match="None of the 1 images"):
         load_images(tmp_path, 32, tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())  # no half-made cache
     (tmp_path / "list.txt").write_text("missing.png\n")
     with pytest.raises(BadInput, match=r"missing\.png"):
-        find_images(tmp_path / "list.txt")
+        find_sources(tmp_path / "list.txt")
     (tmp_path / "bad.tar").write_bytes(b"\1" * 2000)
     with pytest.raises(BadInput, match="tar"):
-        find_images(tmp_path / "bad.tar")
+        find_sources(tmp_path / "bad.tar")
 
 
 def test_decoding_is_upright_rgb_and_square() -> None:
@@ -159,8 +160,8 @@ def test_split_rules_are_checked() -> None:
         split(["a.png", "00750.png"], "number")
     with pytest.raises(BadInput, match="no training"):
         split(["00001.png", "00002.png"], "number")
-    with pytest.raises(BadInput, match="auto, number or hash"):
-        split(["a.png", "b.png"], "random")  # ty: ignore[invalid-argument-type]
+    with pytest.raises(BadInput, match="auto, number, hash"):
+        split(["a.png", "b.png"], "random")
 
 
 def test_array_files_are_safetensors_and_appear_whole(tmp_path: Path) -> None:

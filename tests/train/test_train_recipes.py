@@ -21,7 +21,7 @@ from paseo.metrics.lpips import weights_available
 from paseo.models import load_model
 from paseo.operators.store import load_operator
 from paseo.train.codec import CodecTraining, train_codec
-from paseo.train.data import load_images, split
+from paseo.train.data import load_images
 from paseo.train.export import half, write_model_config, write_weights
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import clean_latents, encode
@@ -29,6 +29,7 @@ from paseo.train.loop import session
 from paseo.train.measure import by_name, mirrored, noisy
 from paseo.train.operator import OperatorRecipe, OperatorTraining, train_operator
 from paseo.train.prior import PriorTraining, train_prior
+from paseo.train.splits import split
 from paseo.train.state import CHECKPOINT, read_log
 
 PERCEPTUAL = [
@@ -111,6 +112,44 @@ def test_measurement_follows_the_formula(photos: Path, tmp_path: Path, codec: Em
     sr4 = task("sr4")
     expected = codec.encode(sr4.lift(sr4(x) + s[:, None, None, None] * n, (32, 32)))
     torch.testing.assert_close(target, expected, rtol=0, atol=1e-5)
+
+
+def test_recipe_of_the_paper(tmp_path: Path) -> None:
+    """Adam at a constant 1e-4 without averaging from the first step; what is asked for stays."""
+    config = OperatorTraining(out=tmp_path, data=tmp_path, task="sr4", recipe="paper")
+    assert (config.ema, config.clip, config.weight_decay, config.batch_size) == (0.0, None, 0.0, 16)
+    assert [config.lr_at(step, step / 10) for step in (0, 5, 10)] == [1e-4] * 3
+    mine = OperatorTraining(out=tmp_path, data=tmp_path, task="sr4", recipe="paper", lr=3e-4, batch_size=32)
+    assert (mine.lr_at(0, 0.0), mine.batch_size) == (3e-4, 32)
+    assert OperatorTraining(out=tmp_path, data=tmp_path, task="sr4").lr == 1e-3
+    with pytest.raises(BadInput, match="recipe is 'papers'"):
+        OperatorTraining(out=tmp_path, data=tmp_path, task="sr4", recipe="papers")  # ty: ignore
+
+
+def test_training_noise_is_uniform_up_to_its_limit(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec
+) -> None:
+    """s ~ U(0, 0.04) per sample: mean 0.02 within four standard errors, and both ends are reached."""
+    config = operator_settings(tmp_path / "run", data=photos)
+    with session(config) as accelerator:
+        images = load_images(photos, 32, tmp_path)
+        recipe = OperatorRecipe(codec, images, by_name("sr4"), config, tmp_path, accelerator)
+    seen: list[Tensor] = []
+
+    class Listener(nn.Module):
+        def forward(self, z: Tensor, s: Tensor) -> Tensor:
+            seen.append(s)
+            return z
+
+    net = Listener()
+
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(400):
+        recipe.loss(net, torch.tensor([0, 1]), rng)
+    s = torch.cat(seen)
+    assert 0 <= s.min() < 0.001
+    assert 0.039 < s.max() <= 0.04
+    assert abs(s.mean() - 0.02) < 4 * (0.04 / 12**0.5) / len(s) ** 0.5
 
 
 def test_latents_are_cached_with_their_mirror_images(

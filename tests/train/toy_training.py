@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from paseo.train.config import LoopConfig
-from paseo.train.loop import Outcome, run, session
+from paseo.train.loop import Trained, run, session
 
 
 class Toy:
@@ -58,7 +58,7 @@ def settings(out: Path, steps: int | None, **changes: Any) -> LoopConfig:
     return LoopConfig(**(values | changes))
 
 
-def train(out: Path, steps: int, recipe: Toy | None = None, **changes: Any) -> Outcome:
+def train(out: Path, steps: int, recipe: Toy | None = None, **changes: Any) -> Trained:
     config = settings(out, steps, **changes)
     with session(config) as accelerator:
         return run(recipe or Toy(), config, accelerator)

@@ -16,7 +16,7 @@ def check_operator(
         list[str] | None,
         typer.Argument(metavar="[TASK...]", help="Tasks to check; all of the model's if none is given."),
     ] = None,
-    model: Annotated[str, typer.Option("--model", "-m", help="Whose latent space.")] = "faces-128",
+    model: Annotated[str, typer.Option("--model", "-m", help="Whose latent space.")] = "auto",
     operator: Annotated[
         Path | None, typer.Option(help="Folder of an operator of your own, checked for one task.")
     ] = None,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paseo.apps.console import JsonOption, emit, say
-from paseo.apps.inputs import Job, collect, run_jobs
+from paseo.apps.inputs import Job, collect
+from paseo.apps.loop import run_jobs
+
+if TYPE_CHECKING:
+    from paseo.base import Degradation
+    from paseo.images import Picture
+    from paseo.recipe import Recipe
 
 
 def degrade(
@@ -21,15 +28,23 @@ def degrade(
         typer.Option("--out", "-o", metavar="OUT", help="Folder for the results, or the name of one PNG."),
     ] = Path("degraded"),
     task: Annotated[
-        str, typer.Option("--task", "-t", help="sr4, sr8, blur, inpaint, jpeg, or module:function.")
-    ] = "sr4",
+        str,
+        typer.Option(
+            "--task",
+            "-t",
+            help="sr4, sr8, blur, inpaint, jpeg, or module:function; inpaint with a mask, else sr4.",
+        ),
+    ] = "",
     mask: Annotated[
         Path | None,
         typer.Option(help="Hide the white parts of this image (or of a folder's image of the same name)."),
     ] = None,
     sigma: Annotated[
-        float, typer.Option(min=0.0, help="Standard deviation of the noise, for images in [0,1].")
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            min=0.0, help="Standard deviation of the noise, for images in [0,1]; the task's otherwise."
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Together with the image itself it decides the noise.")
     ] = 0,
@@ -52,16 +67,18 @@ def degrade(
     The result is rounded to an 8-bit PNG. A record lies beside it. The noise depends on the seed and on the
     image, not on the order of the files.
     """
-    from paseo.degrade import task as find_task
+    from paseo.recipe import Request, resolve
 
-    if mask is None:
-        find_task(task)  # a wrong name is not the fault of a file
+    chosen = resolve(
+        Request(task=task or ("" if mask is not None else "sr4"), mask=mask is not None, sigma_y=sigma)
+    )
+    measurement = Measurement(chosen, mask, seed, lift)
     jobs = collect(inputs or [], out)
     outcome = run_jobs(
         jobs,
-        lambda job, bar: _degrade(job, task, mask, sigma, seed, lift),
+        lambda job, bar: measurement(job),
         verb="degrade",
-        skip_existing=skip_existing,
+        done=measurement.done if skip_existing else lambda job: False,
     )
     emit(
         json,
@@ -72,37 +89,60 @@ def degrade(
     raise typer.Exit(outcome.code)
 
 
-def _degrade(job: Job, task: str, mask: Path | None, sigma: float, seed: int, lift: bool) -> dict[str, Any]:
-    from paseo.apps.measuring import degradation_for, measured, measurement_seed
-    from paseo.files import write_json
-    from paseo.images import read, save_png, to_signed, to_unit
-    from paseo.record import NOISE_UNIT, SCHEMA_VERSION, environment, file_sha256
+@dataclass(frozen=True)
+class Measurement:
+    """One `paseo degrade`; called once per file."""
 
-    picture = read(job.source)
-    degradation, mask_sha256 = degradation_for(task, mask, job, picture)
-    noise_seed = measurement_seed(picture, seed)
-    y = measured(picture, degradation, sigma, noise_seed)
-    shown = to_unit(degradation.lift(to_signed(y), picture.size)) if lift else y
-    path = save_png(job.path(".png"), shown[0])
-    record = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "measurement",
-        "input": {
-            "path": job.relative,
-            "sha256": picture.sha256,
-            "size": picture.size,
-            "notes": picture.notes,
-        },
-        "task": task if mask is None else "inpaint",
-        "params": getattr(degradation, "params", {}),
-        "mask": None if mask is None else {"path": mask.name, "sha256": mask_sha256},
-        "sigma_y": sigma,
-        "noise_unit": NOISE_UNIT,
-        "seed": seed,
-        "measurement_seed": noise_seed,
-        "lifted": lift,
-        "outputs": [{"file": path.name, "sha256": file_sha256(path)}],
-        **environment(),
-    }
-    write_json(job.sidecar, record)
-    return {"outputs": [str(path)], "sidecar": str(job.sidecar)}
+    recipe: Recipe
+    mask: Path | None
+    seed: int
+    lift: bool
+
+    def done(self, job: Job) -> bool:
+        from paseo.apps.measuring import complete
+
+        return complete(job, lambda: self._record(job)[0])
+
+    def __call__(self, job: Job) -> dict[str, Any]:
+        from paseo.apps.measuring import measured
+        from paseo.files import write_json
+        from paseo.images import save_png
+        from paseo.record import file_sha256
+        from paseo.units import to_signed, to_unit
+
+        record, picture, degradation = self._record(job)
+        y = measured(picture, degradation, self.recipe.sigma_y, record["measurement_seed"])
+        shown = to_unit(degradation.lift(to_signed(y), picture.size)) if self.lift else y
+        path = save_png(job.path(".png"), shown[0])
+        write_json(job.sidecar, record | {"outputs": [{"file": path.name, "sha256": file_sha256(path)}]})
+        return {"outputs": [str(path)], "sidecar": str(job.sidecar)}
+
+    def _record(self, job: Job) -> tuple[dict[str, Any], Picture, Degradation]:
+        from paseo.apps.measuring import degradation_for
+        from paseo.base import HasParams
+        from paseo.images import read
+        from paseo.record import NOISE_UNIT, SCHEMA_VERSION, environment
+        from paseo.seeds import of_image
+
+        picture = read(job.source)
+        degradation, mask_sha256 = degradation_for(self.recipe, self.mask, job, picture)
+        record = {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "measurement",
+            "input": {
+                "path": job.relative,
+                "sha256": picture.sha256,
+                "size": list(picture.size),
+                "notes": picture.notes,
+            },
+            "task": self.recipe.task,
+            "params": degradation.params if isinstance(degradation, HasParams) else {},
+            "mask": None if self.mask is None else {"path": self.mask.name, "sha256": mask_sha256},
+            "sigma_y": self.recipe.sigma_y,
+            "noise_unit": NOISE_UNIT,
+            "seed": self.seed,
+            "measurement_seed": of_image(self.seed, picture.sha256),
+            "lifted": self.lift,
+            **environment(),
+        }
+        return record, picture, degradation

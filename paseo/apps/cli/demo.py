@@ -19,7 +19,7 @@ def demo(
     draws: Annotated[int, typer.Option(min=1, help="Draws per face and task.")] = 4,
     tasks: Annotated[str, typer.Option(help="Comma-separated tasks.")] = "sr4,sr8,blur,inpaint,jpeg",
     method: Annotated[str, typer.Option(help="The sampler.")] = "paseo",
-    model: Annotated[str, typer.Option("--model", "-m", help="The embedded model.")] = "faces-128",
+    model: Annotated[str, typer.Option("--model", "-m", help="The embedded model.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first draw.")] = 0,
     exact: Annotated[
         bool, typer.Option("--exact", help="No trained model: a prior whose posterior is known.")

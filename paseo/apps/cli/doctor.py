@@ -11,6 +11,9 @@ from paseo.apps.console import JsonOption, emit
 
 if TYPE_CHECKING:
     from paseo.hub.doctor import Check
+    from paseo.models import Model
+
+LARGE = 576  # pixels: the smallest square at which the faces prior takes the fused kernel
 
 
 def doctor(
@@ -77,6 +80,25 @@ def _embedded() -> Iterator[Check]:
             yield Check("embedded", "fault", f"{name} does not load: {error}", again)
         else:
             yield Check("embedded", "ok", f"{name} with operators for {', '.join(model.tasks) or 'no task'}")
+            yield _attention(model)
+
+
+def _attention(model: Model) -> Check:
+    """Which attention kernel the prior's own calls take, at its own size and at a large one."""
+    import torch
+
+    from paseo.hub.attention import used_by
+    from paseo.hub.doctor import Check
+
+    def kernel(pixels: int) -> str:
+        x = torch.zeros(1, model.latent_channels, pixels // model.codec.factor, pixels // model.codec.factor)
+        return used_by(lambda: model.prior.x0(x, 0.5))
+
+    small, large = kernel(model.size), kernel(LARGE)
+    detail = f"{model.name} uses {small} at {model.size} pixels, {large} at {LARGE}"
+    if large == "math":
+        return Check("attention", "note", detail, "Large pictures will need much memory: crop or scale them.")
+    return Check("attention", "ok", detail)
 
 
 def _lpips() -> Iterator[Check]:

@@ -1,8 +1,8 @@
 """The command line: `paseo` and `python -m paseo`. Thin: each verb is a module of `paseo.apps.cli`.
 
-Errors made on purpose (`PaseoError`) become one line on stderr. Exit codes: 0 all done, 1 some files failed,
-2 bad usage or input, 130 interrupted. Progress goes to stderr, data to stdout. Nothing heavy is imported
-before a verb runs.
+Errors made on purpose (`PaseoError`) become one line on stderr. Exit codes: 0 all done, 1 some files
+failed, 2 bad usage or input, 130 interrupted, 143 terminated. Progress goes to stderr, data to stdout.
+Nothing heavy is imported before a verb runs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ from paseo.apps.cli import (
     train,
     tune,
 )
+from paseo.apps.console import say
+from paseo.apps.ending import INTERRUPTED, TERMINATED, Terminated, polite_end
 from paseo.apps.ui import command as page
 from paseo.errors import PaseoError
+from paseo.trust import allowing_code, for_this_command
 
 HELP = """Restore images with a latent diffusion prior and a small learned operator.
 
@@ -42,23 +45,37 @@ Every verb explains itself with --help, and takes --json FILE (or - for stdout).
 """
 
 
+ALLOW_CODE = "--allow-code"
+
+
 class Frame(TyperGroup):
-    """Turns our own errors into one line and exit code 2, wherever a verb raises them."""
+    """Turns our own errors into one line and exit code 2, wherever a verb raises them; knows what was
+    typed.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--allow-code` may stand anywhere; the words that were typed are the code that may be loaded."""
+        end = args.index("--") if "--" in args else len(args)
+        rest = [word for i, word in enumerate(args) if word != ALLOW_CODE or i > end]
+        ctx.obj = {"words": tuple(args)}
+        return super().parse_args(ctx, [ALLOW_CODE, *rest] if len(rest) < len(args) else rest)
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with polite_end(), for_this_command(ctx.obj["words"]), allowing_code(ctx.params["allow_code"]):
+                return super().invoke(ctx)
         except BrokenPipeError:  # `paseo methods | head` is no error of ours
             raise
         except (PaseoError, OSError, ValueError) as error:
             if ctx.params.get("traceback"):
                 raise
             hint = "" if isinstance(error, PaseoError) else " (`paseo --traceback …` shows where)"
-            typer.echo(f"paseo: {' '.join(str(error).split()) or type(error).__name__}{hint}", err=True)
+            say(f"paseo: {' '.join(str(error).split()) or type(error).__name__}{hint}")
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            typer.echo("paseo: interrupted", err=True)
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as error:
+            ended = isinstance(error, Terminated)
+            typer.echo(f"paseo: {'terminated' if ended else 'interrupted'}", err=True)
+            raise typer.Exit(TERMINATED if ended else INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -85,6 +102,13 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error arose.")] = False,
+    allow_code: Annotated[
+        bool,
+        typer.Option(
+            ALLOW_CODE,
+            help="Load Python functions that an operator, a record or a benchmark file names. Anywhere.",
+        ),
+    ] = False,
 ) -> None:
     """Options that stand before the verb."""
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from paseo.apps.inputs import Job, Outcome
+from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
+from paseo.apps.loop import Outcome
 from paseo.errors import BadInput, MissingWeights
 from paseo.images import read
-from paseo.record import file_sha256, load_record, sampler_from_record
+from paseo.recipe import Recipe
+from paseo.recipe.resolve import trained_for
+from paseo.record import file_sha256, load_record
 
 
 def recorded(sidecar: Path, inputs: list[Path], out: Path) -> tuple[list[Job], Restoration]:
@@ -29,45 +32,36 @@ def recorded(sidecar: Path, inputs: list[Path], out: Path) -> tuple[list[Job], R
 
 
 def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
-    from paseo import samplers
-    from paseo.apps.cli.restore import task_of_operator
-
-    if record["operator"].get("given"):
-        task_of_operator(
-            record["operator"]["name"]
-        )  # a task known by example exists once its operator is read
-    known = {
-        name: getattr(samplers, name)
-        for name in samplers.__all__
-        if isinstance(getattr(samplers, name), type)
-    }
+    recipe = Recipe.from_record(record)
+    if recipe.operator.place:
+        trained_for(recipe.operator.place)  # a task known by example exists once its operator is read
     mask = record.get("mask")
     try:
         return Plan(
-            task=record["task"],
-            model=record["model"]["name"],
-            sampler=sampler_from_record(record["sampler"], known),
-            operator=record["operator"]["name"] if record["operator"].get("given") else None,
+            recipe,
             mask=folder / mask["path"] if mask else None,
-            sigma_y=float(record["sigma_y"]),
             seeds=tuple(int(s) for s in record["seeds"]),
             degrade=bool(record["degrade"]),
             batch=int(record["batch"]),
-            keep_known=bool(record["keep_known"]),
-            options=dict(record["model"].get("options", {})),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"The record is incomplete: {error}.") from None
 
 
 def _check_weights(record: dict[str, Any], run: Restoration) -> None:
-    for what, now, then in (
-        ("model", run.model.hashes, record["model"].get("hashes")),
-        ("operator", run.operator[1]["sha256"], record["operator"].get("sha256")),
-    ):
-        if now != then:
+    """Whatever the record tells of its weights must be true here; older records tell less."""
+    then = {"model": record["model"].get("hashes") or {}, "operator": record["operator"].get("sha256")}
+    then["identity"] = (record.get("recipe") or {}).get("identity") or {}
+    now = {
+        "model": {name: run.model.hashes.get(name) for name in then["model"]},
+        "operator": run.operator(run.plan.recipe).sha256,
+        "identity": {name: run.model.identity.get(name) for name in then["identity"]},
+    }
+    for what, told in then.items():
+        if told != now[what]:
+            whose = "operator" if what == "operator" else "model"
             raise MissingWeights(
-                f"The {what} of the record has other weights than the one found here, so the run cannot be "
+                f"The {whose} of the record has other weights than the one found here, so the run cannot be "
                 "repeated."
             )
 

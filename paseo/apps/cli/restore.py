@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paseo.apps.console import JsonOption, emit, say
-from paseo.apps.inputs import collect, run_jobs
-from paseo.apps.pretrained import model_options, settings_for
-from paseo.errors import BadInput
-from paseo.settings.parse import with_settings
+from paseo.apps.console import JsonOption, emit, say, steps_on
+from paseo.apps.inputs import collect
+from paseo.apps.loop import Outcome, run_jobs
+
+if TYPE_CHECKING:
+    from paseo.recipe import Request
 
 
 def restore(
@@ -35,14 +36,22 @@ def restore(
     model: Annotated[
         str,
         typer.Option(
-            "--model", "-m", help="The prior: an embedded model (see `paseo models`), a folder, or a hub id."
+            "--model",
+            "-m",
+            help="The prior: an embedded model (see `paseo models`), a folder, or a hub id; or auto.",
         ),
-    ] = "faces-128",
+    ] = "auto",
     operator: Annotated[
         str | None,
         typer.Option(help="Folder of an operator of your own; otherwise the model's for the task."),
     ] = None,
     method: Annotated[str, typer.Option(help="The sampler.")] = "paseo",
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose kept settings: ffhq/sd35, coco/sd35, faces-128, a folder; the model's otherwise."
+        ),
+    ] = None,
     samples: Annotated[
         int,
         typer.Option(
@@ -57,14 +66,22 @@ def restore(
         typer.Option(help="For inpainting: image whose white parts are filled, or a folder of such images."),
     ] = None,
     sigma: Annotated[
-        float, typer.Option(min=0.0, help="Noise of the measurement: standard deviation for images in [0,1].")
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Noise of the measurement: standard deviation for images in [0,1]; the task's otherwise.",
+        ),
+    ] = None,
     degrade: Annotated[
         bool, typer.Option("--degrade", help="The inputs are sharp: degrade them first, then restore.")
     ] = False,
     keep_known: Annotated[
-        bool, typer.Option("--keep-known", help="Inpainting: copy the seen pixels from the input.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--keep-known/--no-keep-known",
+            help="Inpainting: copy the seen pixels from the input. With --mask it is on.",
+        ),
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting of the sampler."),
@@ -115,83 +132,104 @@ def restore(
     Every file uses the same seeds, so an image comes out the same alone or in a folder. A file that cannot be
     read is reported and the others go on; the exit code is then 1.
     """
-    from paseo.apps.cli.replay import compared, recorded
     from paseo.apps.job import Plan, Restoration
+    from paseo.recipe import resolve
 
     if replay is not None:
+        from paseo.apps.cli.replay import recorded
+
         jobs, work = recorded(replay, inputs or [], out)
     else:
-        seeds = tuple(range(seed, seed + samples))
-        trained_for = task_of_operator(operator)
-        task = _task_name(task or trained_for, mask)
-        found = chosen_settings(model, task, method)
-        sampler = with_settings(found.sampler, assignments or [])
-        given = {
-            "prompt": prompt,
-            "negative_prompt": negative_prompt,
-            "guidance": guidance,
-            "device": device,
-            "dtype": dtype,
-        }
-        given |= {"offload": offload or None, "tiling": tiling or None, "t5": False if no_t5 else None}
-        options = model_options(model, found, given)
-        work = Restoration(
-            Plan(task, model, sampler, operator, mask, sigma, seeds, degrade, batch, keep_known, options)
+        recipe = resolve(
+            requested(
+                task=task,
+                model=model,
+                operator=operator,
+                method=method,
+                preset=preset,
+                mask=mask,
+                sigma=sigma,
+                keep_known=keep_known,
+                assignments=assignments,
+                prompt=prompt,
+                negative_prompt=negative_prompt,
+                guidance=guidance,
+                device=device,
+                dtype=dtype,
+                offload=offload,
+                tiling=tiling,
+                no_t5=no_t5,
+            )
         )
+        seeds = tuple(range(seed, seed + samples))
+        work = Restoration(Plan(recipe, mask, seeds, degrade, batch))
         jobs = collect(inputs or [], out)
     work.load()  # missing weights are not the fault of a file
-    outcome = run_jobs(jobs, work, verb="restore", skip_existing=skip_existing)
-    result = outcome.as_json() | (compared(replay, outcome) if replay is not None else {})
-    written = [path for entry in outcome.results for path in entry.get("outputs", [])]
-    emit(json, result, "\n".join(written))
-    say(outcome.text("restored") + (f"; {result['comparison']}" if "comparison" in result else ""))
+    for reason in work.plan.recipe.why:
+        say(reason)
+    outcome = run_jobs(
+        jobs,
+        lambda job, bar: work(job, steps_on(bar)),
+        verb="restore",
+        done=work.done if skip_existing else lambda job: False,
+    )
+    _report(outcome, replay, json)
     raise typer.Exit(outcome.code)
 
 
-def task_of_operator(operator: str | None) -> str:
-    """What an operator was trained for; one that was trained on pairs of pictures makes its task known by its
-    name.
-    """
-    from paseo.degrade import KnownByExample, Task, register, tasks
-    from paseo.operators.store import operator_config
+def requested(
+    *,
+    task: str = "",
+    model: str = "auto",
+    operator: str | None = None,
+    method: str = "paseo",
+    preset: str | None = None,
+    mask: Path | None = None,
+    sigma: float | None = None,
+    keep_known: bool | None = None,
+    assignments: list[str] | None = None,
+    prompt: str | None = None,
+    negative_prompt: str | None = None,
+    guidance: float | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    offload: bool = False,
+    tiling: bool = False,
+    no_t5: bool = False,
+    **others: object,
+) -> Request:
+    """What was typed, as a request; `others` are options that are not the recipe's, such as the seed."""
+    from paseo.recipe import Request
 
-    if operator is None:
-        return ""
-    config = operator_config(operator)
-    name, factor = config.degradation, config.degradation_params.get("factor")
-    by_example = bool(config.training.get("settings", {}).get("pairs"))
-    if by_example and name not in {t.name for t in tasks()}:
-        register(Task(name, name, lambda: KnownByExample(name, int(factor or 1))))
-    return name
+    return Request(
+        model=model,
+        task=task,
+        mask=mask is not None,
+        operator=operator,
+        method=method,
+        preset=preset,
+        settings=assignments or (),
+        prompt=prompt,
+        negative_prompt=negative_prompt,
+        guidance=guidance,
+        sigma_y=sigma,
+        keep_known=keep_known,
+        options={
+            "device": device,
+            "dtype": dtype,
+            "offload": offload or None,
+            "tiling": tiling or None,
+            "t5": False if no_t5 else None,
+        },
+    )
 
 
-def _task_name(task: str, mask: Path | None) -> str:
-    from paseo.degrade import task as find
-    from paseo.degrade import tasks
+def _report(outcome: Outcome, replay: Path | None, json: str | None) -> None:
+    result = outcome.as_json()
+    if replay is not None:
+        from paseo.apps.cli.replay import compared
 
-    task = task or ("inpaint" if mask is not None else "")
-    if not task:
-        raise BadInput(
-            f"Say what happened to the images with --task: {', '.join(t.name for t in tasks())}, or "
-            "module:function."
-        )
-    if mask is not None and task != "inpaint":
-        raise BadInput(f"--mask belongs to the task inpaint, not to {task}.")
-    return find(task).name
-
-
-def chosen_settings(model: str, task: str, method: str) -> Any:
-    """The tuned settings for model and task, or the method's own defaults where there are none."""
-    from paseo.samplers import METHODS
-    from paseo.settings.presets import Preset
-
-    try:
-        return settings_for(model, task, method)
-    except BadInput:
-        if method not in METHODS:
-            raise
-        say(
-            f"No settings of {method} are kept for {model} and {task}: taking its defaults. Change them "
-            "with --set."
-        )
-        return Preset(METHODS[method].default)
+        result |= compared(replay, outcome)
+    written = [path for entry in outcome.results for path in entry.get("outputs", [])]
+    emit(json, result, "\n".join(written))
+    say(outcome.text("restored") + (f"; {result['comparison']}" if "comparison" in result else ""))

@@ -16,7 +16,7 @@ def sample(
     steps: Annotated[int, typer.Option(min=3, help="Time points; one denoiser call less.")] = 50,
     model: Annotated[
         str, typer.Option("--model", "-m", help="An embedded model, or the folder of one.")
-    ] = "faces-128",
+    ] = "auto",
     data: Annotated[
         str | None,
         typer.Option(help="Images to compare with: their test part, and their training part as floor."),

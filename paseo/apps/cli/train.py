@@ -26,12 +26,14 @@ CODEC = """Train an autoencoder between images and latents of an eighth of their
 
   paseo train codec --data faces --out runs/codec --minutes 120
   paseo train codec --data faces --out runs/codec --minutes 240      go on from where it stopped
+  paseo train codec --data photos=0.8,faces=0.2 --crops 128 --out runs/codec      crops of any pictures
 
 The weights are exported to OUT/model, with the statistics that make latents zero-mean and unit-variance.
 """
 PRIOR = """Train a flow prior on the latents of a codec.
 
   paseo train prior --data faces --model runs/codec/model --out runs/faces --minutes 600
+  paseo train prior --data photos --crops 128,192 --kind local --model runs/codec/model --out runs/photos
 
 The whole model, codec included, is exported to OUT/model, which `--model` of every verb takes.
 """
@@ -40,10 +42,15 @@ OPERATOR = """Train the latent operator of a degradation: a known one, your func
   paseo train operator --data faces --task sr4 --out runs/sr4
   paseo train operator --data faces --task weather:fog --out runs/fog      fog of weather.py, images in [0,1]
   paseo train operator --pairs clean degraded --out runs/scanner           before/after images, same stems
+  paseo train operator --data faces --task family --out runs/family        told which degradation it is
 
 The operator is exported to OUT/operator, which `paseo restore --operator` takes.
 """
 COMMON = """
+Pictures may have any mix of sizes; --split says which are held out, for instance FFHQ as in the paper:
+
+  --split train=0-67999,validation=68000-68999,test=69000-69999
+
 A run that was interrupted, even by a power cut, goes on when the command is given again. Several processes:
 
   torchrun --nproc-per-node 4 -m paseo train operator …

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,10 @@ def tune(
     task: Annotated[str, typer.Option(help="sr4, sr8, blur, inpaint, jpeg, or module:function.")],
     data: Annotated[Path, typer.Option(help="Folder, tar file or list of images.")],
     method: Annotated[str, typer.Option(help="The sampler.")] = "paseo",
-    model: Annotated[str, typer.Option(help="An embedded model, or a folder.")] = "faces-128",
+    model: Annotated[str, typer.Option(help="An embedded model, a folder, or a hub id.")] = "auto",
+    preset: Annotated[
+        str | None, typer.Option(help="Whose kept settings to start from; the model's otherwise.")
+    ] = None,
     operator: Annotated[
         str | None, typer.Option(help="Folder of an operator; otherwise the model's for the task.")
     ] = None,
@@ -70,7 +74,7 @@ def tune(
     """
     from paseo.errors import BadInput
     from paseo.lab.bench.pictures import load_pictures
-    from paseo.lab.bench.setup import Setup, sampler_for
+    from paseo.lab.bench.setup import Setup
     from paseo.lab.tune.spaces import read_grid, space_of
     from paseo.lab.tune.tune import Tuning, write_preset
     from paseo.lab.tune.tune import tune as run
@@ -79,13 +83,13 @@ def tune(
 
     if part not in ("all", "train", "validation", "test"):
         raise BadInput(f"--part {part} is not one of validation, train, test, all.")
-    setup = Setup(model, task, sigma, operator, device=device)
+    setup = Setup(model, task, sigma, operator, device=device, method=method, preset=preset)
     pictures = load_pictures(data, part, first, images + final, size or setup.model.size)
     names = [assignment.partition("=")[0].strip().replace("-", "_") for assignment in fixed or []]
     probe = with_settings(find_method(method).default, fixed or [])
-    values = {name: getattr(probe, name) for name in names}
+    values = {name: asdict(probe)[name] for name in names}
     axes = space_of(method, masks=setup.task.masks, fixed=values, changes=space or ())
-    values |= _others(only, axes, sampler_for(model, task, method, values))
+    values |= _others(only, axes, replace(setup, settings=values).recipe.sampler)
     tuning = Tuning(
         setup,
         method,
@@ -120,7 +124,7 @@ def _others(only: str | None, axes: Mapping[str, Any], sampler: Any) -> dict[str
         raise BadInput(
             f"--only {unknown[0]} is not searched for this method and task. Searched are: {', '.join(axes)}."
         )
-    return {name: getattr(sampler, name) for name in axes if name not in wanted}
+    return {name: value for name, value in asdict(sampler).items() if name in axes and name not in wanted}
 
 
 def _text(tuned: Any) -> str:

@@ -16,7 +16,7 @@ from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.images import find_images, fit_square, read, to_signed, to_unit
 from paseo.models import Model, load_model
-from paseo.settings.presets import preset
+from paseo.recipe import Request, resolve
 from paseo.sheet import TOP, contact_sheet, deviation_map
 from paseo.street import Restored, restore
 
@@ -24,7 +24,7 @@ TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 
 
 def run_faces(
-    model: str = "faces-128",
+    model: str = "auto",
     tasks: Sequence[str] = TASKS,
     images: int = 1,
     draws: int = 4,
@@ -40,7 +40,7 @@ def run_faces(
     operators = {
         name: loaded.operator(name) for name in tasks
     }  # what is missing is missed before anything is computed
-    samplers = {name: preset(model, name, method).sampler for name in tasks}
+    samplers = {name: resolve(Request(model=model, task=name, method=method)).sampler for name in tasks}
     rows: list[Row] = []
     cells: list[list[Tensor]] = []
     for name in tasks:
@@ -72,7 +72,13 @@ def run_faces(
     return Demo(
         rows,
         sheet,
-        {"demo": "faces", "model": model, "hashes": loaded.hashes, "sigma_y": 0.01, "noise_unit": "unit"},
+        {
+            "demo": "faces",
+            "model": loaded.name,
+            "hashes": loaded.hashes,
+            "sigma_y": 0.01,
+            "noise_unit": "unit",
+        },
     )
 
 

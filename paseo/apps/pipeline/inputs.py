@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from paseo.degrade import CentreBox, Mask
+from paseo.degrade import Mask
 from paseo.errors import BadInput
 from paseo.hub.conditioning import Conditioning
-from paseo.images import to_signed, to_tensor, to_unit
+from paseo.hub.operator import OperatorModel
+from paseo.images import to_tensor
+from paseo.operators.net import OperatorNet
+from paseo.units import to_signed, to_unit
 
 
 def to_batch(image: Any) -> Tensor:
@@ -81,22 +85,17 @@ def blank(y: Tensor, mask: Mask) -> Tensor:
     return to_unit(mask(to_signed(y)))
 
 
-def is_centre_box(mask: Mask, params: dict[str, Any]) -> bool:
-    """Whether a mask is the box that a learned inpainting operator was trained on."""
-    size = mask.observed.shape[-2:]
-    return len(mask.observed) == 1 and bool(
-        (CentreBox(**params).observed_at(size[0], size[1]) == mask.observed).all()
-    )
+def to_operator(operator: Any) -> Any:
+    """A folder, hub id or network as the diffusers model that a pipeline can hold; other callables stay as
+    they are.
+    """
+    if isinstance(operator, str | Path):
+        from paseo.operators.store import load_operator
 
-
-def paste_known(images: Tensor, y: Tensor, mask: Mask, feather: int = 4) -> Tensor:
-    """Measured pixels as they were, restored ones in the hole, with a ramp of `feather` pixels outside of it."""
-    hole = 1 - mask.observed.to(images)
-    ramp = hole.clone()
-    for step in range(1, feather + 1):
-        grown = torch.nn.functional.max_pool2d(hole, 2 * step + 1, stride=1, padding=step)
-        ramp = torch.maximum(ramp, grown * (1 - step / (feather + 1)))
-    return ramp * images + (1 - ramp) * y.to(images)
+        return OperatorModel.from_net(load_operator(operator))
+    if isinstance(operator, OperatorNet) and not isinstance(operator, OperatorModel):
+        return OperatorModel.from_net(operator)
+    return operator
 
 
 def generators(

@@ -20,25 +20,32 @@ from diffusers.schedulers.scheduling_utils import SchedulerMixin  # noqa: TID253
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase  # noqa: TID253
 
-from paseo.apps.pipeline.choices import Choice, choose, to_operator
-from paseo.apps.pipeline.inputs import blank, generators, given_embeddings, paste_known, to_batch, to_mask
+from paseo.apps.measuring import paste_known
+from paseo.apps.pipeline.inputs import blank, generators, given_embeddings, to_batch, to_mask, to_operator
 from paseo.apps.pipeline.output import PaseoPipelineOutput, as_kind, check_kind
 from paseo.apps.pipeline.steps import Callback, Watcher
-from paseo.base import Sampler
+from paseo.base import BindsNoise, Degradation, LatentOperator, Sampler
+from paseo.degrade import Mask, Task
 from paseo.errors import BadInput, Cancelled, MissingWeights
 from paseo.hub.attention import Backend, attention
 from paseo.hub.autoencoder import wrap_codec
 from paseo.hub.build import build_prior
 from paseo.hub.conditioning import Conditioning
 from paseo.hub.family import Family, classes_of, family_of
-from paseo.hub.folder import check_complete, components, read_index, resolve, variant_of
+from paseo.hub.folder import check_complete, components, read_index, variant_of
+from paseo.hub.folder import resolve as find_folder
 from paseo.hub.operator import OperatorModel
 from paseo.hub.text import Prompt, encode_text
-from paseo.images import to_unit
 from paseo.metrics.cost import Cost
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import check_latent_space
-from paseo.street import Padded, restore
+from paseo.problem import fit
+from paseo.recipe import Recipe, Request, resolve
+from paseo.recipe.load import operator_at_hand
+from paseo.settings.presets import Preset
+from paseo.street import restore
+from paseo.trust import vouch
+from paseo.units import to_signed, to_unit
 
 _KEPT = ("vae", "operator")  # stay in float32 when the pipeline is converted
 
@@ -109,7 +116,7 @@ class PaseoPipeline(DiffusionPipeline):
         `text_encoder_3=None, tokenizer_3=None` leaves T5 out.
         """
         name = pretrained_model_name_or_path
-        folder = resolve(str(name), revision=kwargs.pop("revision", None), variant=kwargs.get("variant"))
+        folder = find_folder(str(name), revision=kwargs.pop("revision", None), variant=kwargs.get("variant"))
         index = read_index(folder)
         family = family_of({key: kind for key, (_, kind) in components(index).items()}, str(name))
         check_complete(folder, skip=tuple(k for k, v in kwargs.items() if v is None))
@@ -121,7 +128,9 @@ class PaseoPipeline(DiffusionPipeline):
         dtype = kwargs.pop("dtype", None) or kwargs.pop("torch_dtype", None) or torch.float32
         table = dict(dtype) if isinstance(dtype, dict) else {"default": dtype}
         kwargs["dtype"] = {**dict.fromkeys(_KEPT, torch.float32), **table}
-        pipe = super().from_pretrained(str(folder), use_safetensors=True, **kwargs)
+        pipe = super().from_pretrained(
+            str(folder), use_safetensors=True, **{**kwargs, "trust_remote_code": False}
+        )
         pipe.register_to_config(_name_or_path=str(name))
         return pipe
 
@@ -234,16 +243,16 @@ class PaseoPipeline(DiffusionPipeline):
     def __call__(
         self,
         image: Any,
-        task: Any = None,
+        task: str | Task | Degradation | None = None,
         prompt: Prompt | None = None,
         negative_prompt: Prompt | None = None,
         mask_image: Any = None,
         *,
-        degradation: Any = None,
-        noise_level: float = 0.01,
-        sampler: Sampler | None = None,
+        degradation: str | Task | Degradation | None = None,
+        noise_level: float | None = None,
+        sampler: Sampler | Preset | None = None,
         preset: str | None = None,
-        operator: Any = None,
+        operator: str | LatentOperator | BindsNoise | None = None,
         num_inference_steps: int | None = None,
         guidance_scale: float | None = None,
         num_images_per_prompt: int = 1,
@@ -253,7 +262,7 @@ class PaseoPipeline(DiffusionPipeline):
         pooled_prompt_embeds: Tensor | None = None,
         negative_prompt_embeds: Tensor | None = None,
         negative_pooled_prompt_embeds: Tensor | None = None,
-        preserve_known: bool = True,
+        preserve_known: bool | None = None,
         output_type: str = "pil",
         return_dict: bool = True,
         callback_on_step_end: Callback | None = None,
@@ -265,12 +274,12 @@ class PaseoPipeline(DiffusionPipeline):
         task: "sr4", "sr8", "blur", "inpaint", "jpeg", or an object; the operator's own unless given
         (`degradation` is a synonym).
         mask_image: white where the image is to be filled; needs no learned operator.
-        noise_level: σ_y, the measurement's noise in [0,1] units.
+        noise_level: σ_y, the measurement's noise in [0,1] units; the task's own unless given.
         sampler, preset: settings of one's own, or the name of a row of the paper such as "ffhq/sd35"; prompt,
         guidance and
             steps that are not given come from there.
         generator: one for each image to be made, or a single one.
-        preserve_known: with a mask, put the measured pixels back outside the hole.
+        preserve_known: put the measured pixels back outside the hole; with a mask it is on.
         """
         check_kind(output_type)
         if num_images_per_prompt < 1:
@@ -279,36 +288,36 @@ class PaseoPipeline(DiffusionPipeline):
             )
         y = to_batch(image)
         mask = None if mask_image is None else to_mask(mask_image, len(y))
-        own = self.operator if operator is None else to_operator(operator)
-        choice = choose(
-            self.family.name,
+        wanted = self.recipe(
             task if degradation is None else degradation,
+            prompt,
+            negative_prompt,
             mask,
-            own,
-            sampler,
-            preset,
-            steps=num_inference_steps,
-            prompt=prompt,
-            guidance=guidance_scale,
+            noise_level=noise_level,
+            sampler=sampler,
+            preset=preset,
+            operator=operator,
+            num_inference_steps=num_inference_steps,
+            guidance_scale=guidance_scale,
+            preserve_known=preserve_known,
         )
-        self._check_operator(choice.operator)
         embeddings = conditioning or given_embeddings(
             prompt_embeds, pooled_prompt_embeds, negative_prompt_embeds, negative_pooled_prompt_embeds
         )
         if embeddings is None:
-            embeddings = self.encode_prompt(choice.prompt, negative_prompt, choice.guidance != 1)
+            embeddings = self.encode_prompt(wanted.prompt or "", negative_prompt, wanted.guidance != 1)
         if mask is not None:
             y = blank(y, mask)
         y = y.repeat_interleave(num_images_per_prompt, 0)
         seeds = generators(generator, len(y))
-        prior = self.prior(embeddings.repeat(num_images_per_prompt), choice.guidance)
+        prior = self.prior(embeddings.repeat(num_images_per_prompt), wanted.guidance or 1.0)
         self._interrupt = False
         with Cost(self._execution_device) as cost:
             images, latents, interrupted = self._run(
-                y, choice, prior, seeds, noise_level, callback_on_step_end, callback_on_step_end_tensor_inputs
+                y, wanted, prior, seeds, callback_on_step_end, callback_on_step_end_tensor_inputs
             )
-        if mask is not None and preserve_known:
-            images = paste_known(images, y, mask)
+        if wanted.keep_known:
+            images = paste_known(images, y, self._degradation(wanted), wanted.feather)
         self.maybe_free_model_hooks()
         result = as_kind(images, latents, output_type)
         if not return_dict:
@@ -317,36 +326,85 @@ class PaseoPipeline(DiffusionPipeline):
             result, prior.nfe, cost.seconds, cost.peak_bytes, [g.initial_seed() for g in seeds], interrupted
         )
 
+    def recipe(
+        self,
+        task: str | Task | Degradation | None = None,
+        prompt: Prompt | None = None,
+        negative_prompt: Prompt | None = None,
+        mask: Mask | None = None,
+        *,
+        noise_level: float | None = None,
+        sampler: Sampler | Preset | None = None,
+        preset: str | None = None,
+        operator: str | LatentOperator | BindsNoise | None = None,
+        num_inference_steps: int | None = None,
+        guidance_scale: float | None = None,
+        preserve_known: bool | None = None,
+    ) -> Recipe:
+        """What a call with these arguments does, as the other doors decide it, and why (`recipe.why`)."""
+        own = self.operator if operator is None else to_operator(operator)
+        found = resolve(
+            Request(
+                model=str(self.config.get("_name_or_path") or type(self).__name__),
+                family=self.family.name,
+                task=vouch(task) if isinstance(task, str) else task or "",
+                mask=mask if mask is not None else False,
+                operator=own,
+                preset=preset,
+                sampler=sampler,
+                steps=num_inference_steps,
+                prompt=prompt,
+                negative_prompt=negative_prompt,
+                guidance=guidance_scale,
+                sigma_y=noise_level,
+                keep_known=preserve_known,
+            )
+        )
+        if found.operator.kind == "model":
+            raise MissingWeights(
+                "There is no operator. Give one, from_pretrained(…, operator=FOLDER_OR_HUB_ID), or train it "
+                "with `paseo train operator`; for free inpainting give a mask_image."
+            )
+        self._check_operator(found.operator.thing)
+        return found
+
+    @staticmethod
+    def _degradation(wanted: Recipe) -> Degradation:
+        found = wanted.degradation
+        if found is None:
+            raise BadInput(f"The task {wanted.task} has no degradation.")
+        return found.degradation if isinstance(found, Task) else found
+
     def _run(
         self,
         y: Tensor,
-        choice: Choice,
+        wanted: Recipe,
         prior: Any,
         seeds: list[torch.Generator],
-        sigma_y: float,
         callback: Callback | None,
-        wanted: Sequence[str],
+        watched: Sequence[str],
     ) -> tuple[Tensor, Tensor, bool]:
-        """Images, latents, and whether somebody stopped the run; then the images are the last clean estimate."""
-        with self.progress_bar(total=max(getattr(choice.sampler, "steps", 2) - 2, 0)) as bar:
-            watcher = Watcher(self, bar, callback, wanted)
+        """Images, latents, and whether somebody stopped the run: then these are the last clean estimate."""
+        degradation, sampler = self._degradation(wanted), wanted.sampler
+        steps = vars(sampler).get("steps", 2)  # a sampler of the user's own may walk otherwise
+        with self.progress_bar(total=max(steps - 2, 0)) as bar:
+            watcher = Watcher(self, bar, callback, watched)
             try:
                 done = restore(
                     y,
-                    operator=choice.operator,
-                    degradation=choice.degradation,
-                    sampler=choice.sampler,
+                    operator=operator_at_hand(wanted.operator),
+                    degradation=degradation,
+                    sampler=sampler,
                     prior=prior,
                     codec=self.codec,
-                    sigma_y=sigma_y,
+                    sigma_y=wanted.sigma_y,
                     seeds=seeds,
                     watch=watcher,
                 )
             except Cancelled:
                 if watcher.last is None:
                     raise
-                lifted = choice.degradation.lift(y[:1])
-                fitted = Padded(self.codec, (lifted.shape[-2], lifted.shape[-1]), prior.multiple)
+                _, fitted = fit(to_signed(y[:1]), degradation, self.codec, prior)
                 return to_unit(fitted.decode(watcher.last)).clamp(0, 1), watcher.last, True
             return done.images, done.latents, False
 

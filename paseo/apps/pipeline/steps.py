@@ -24,14 +24,13 @@ class Watcher:
         self.pipe, self.bar, self.callback, self.wanted = pipe, bar, callback, wanted
         self.last: Tensor | None = None
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: Step) -> Tensor | None:
         self.bar.update()
+        returned: dict[str, Tensor] = {}
         if self.callback is not None:
             shown = {name: getattr(step, TENSORS[name]) for name in self.wanted}
             returned = self.callback(self.pipe, step.index, step.point.t, shown) or {}
-            new = returned.get("latents")
-            if new is not None and new is not step.x:
-                step.x.copy_(new)  # the sampler goes on from this very tensor
         self.last = step.z
         if self.pipe.interrupt:
             raise Cancelled("The run was interrupted.")
+        return returned.get("latents")  # the sampler goes on from it

@@ -22,6 +22,14 @@ def ui(
         bool, typer.Option("--share", help="A public address through Gradio's servers. Never on by itself.")
     ] = False,
     browser: Annotated[bool, typer.Option("--browser", help="Open the page in the browser.")] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A further name the page answers under, such as that of a proxy before it. "
+            "Otherwise localhost and the address it listens on.",
+        ),
+    ] = None,
 ) -> None:
     """Open a page to restore pictures in the browser.
 
@@ -35,5 +43,13 @@ def ui(
     if importlib.util.find_spec("gradio") is None:  # imported later, once its surroundings are set
         raise PaseoError("The page needs gradio. Install it with: pip install 'gradio>=6'")
     from paseo.apps.ui.server import serve
+    from paseo.models import AUTO
 
-    serve(host=host, port=port, models=tuple(model or ("faces-128",)), share=share, browser=browser)
+    serve(
+        host=host,
+        port=port,
+        models=tuple(model or (AUTO,)),
+        share=share,
+        browser=browser,
+        allow_hosts=tuple(allow_host or ()),
+    )

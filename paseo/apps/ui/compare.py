@@ -8,18 +8,18 @@ from typing import Any
 
 from paseo.apps.ui import look
 from paseo.apps.ui.form import Form
-from paseo.apps.ui.handlers import Desk
+from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.results import Result
-from paseo.apps.ui.wiring import ASKED, cancel, filled_in, typed, with_request
+from paseo.apps.ui.wiring import ASKED, cancel, comparable, filled_in, typed, with_request
 from paseo.apps.ui.work import Progress
 from paseo.samplers import METHODS
 
 COMPARED = ("paseo", "silo", "ldps")  # ticked at first
 
 
-def compare_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
-    model, task = desk.models[0], desk.task_choices(desk.models[0])[0][1]
-    able = desk.method_choices(model, task)
+def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
+    model, task = state.models[0], state.task_choices(state.models[0])[0][1]
+    able = state.method_choices(model, task)
     start = [name for _, name in able if name in COMPARED]
     chosen = gr.CheckboxGroup(
         able, value=start, label="Methods, each as tuned, on the same measurement and seed", elem_id="methods"
@@ -61,7 +61,7 @@ def compare_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
     quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
     def begin(request: Any) -> tuple[Any, Any, str, Any]:
-        desk.begin(request.session_hash or "")
+        state.begin(request.session_hash or "")
         return (
             gr.update(interactive=False),
             gr.update(interactive=True),
@@ -71,13 +71,15 @@ def compare_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
 
     def work(*values: Any, request: Any) -> Iterator[list[Any]]:
         *asked, methods, limit = values
-        form = filled_in(desk, ask, asked, ["paseo", 1, []])
+        form = filled_in(state, ask, asked, ["paseo", 1, []])
+        if isinstance(form, Form):
+            form = comparable(state, form, methods, limit)
         if not isinstance(form, Form):
             yield [look.note(str(form), bad=True), *[gr.skip()] * 7]
             return
         done: dict[str, Result] = {}
         problems: list[str] = []
-        for method, news in desk.compare(
+        for method, news in state.compare(
             form, methods, request.session_hash or "", int(limit) if limit else None
         ):
             title = METHODS[method].title if method in METHODS else method
@@ -103,12 +105,12 @@ def compare_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
         show_progress="hidden",
         api_visibility="private",
     ).then(lambda: (gr.update(interactive=True), gr.update(interactive=False)), None, [go, stop], **quick)
-    stop.click(typed(gr, partial(cancel, desk)), None, status, **quick)
+    stop.click(typed(gr, partial(cancel, state)), None, status, **quick)
     for choice in (left, right):
         choice.input(_pair, [left, right, kept], slider, **quick)
 
     def methods_of(model: str, task: str, before: list[str]) -> Any:
-        able = desk.method_choices(model, task)
+        able = state.method_choices(model, task)
         names = [c[1] for c in able]
         return gr.update(choices=able, value=[m for m in before if m in names])
 

@@ -14,21 +14,19 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from paseo.apps.cli.restore import chosen_settings
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan
-from paseo.apps.pretrained import model_options
 from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.images import Picture, fit_square, read, save_png
-from paseo.settings.parse import with_settings
+from paseo.models import AUTO, DEFAULT
+from paseo.recipe import Request, resolve
 
 MAX_MEGABYTES = 20  # of one upload
 MAX_PIXELS = 24_000_000  # of one upload: a photograph of a good camera
@@ -44,16 +42,35 @@ class Form:
 
     picture: str | None
     way: str = SHOW
-    model: str = "faces-128"
+    model: str = AUTO
     task: str = "sr4"
     method: str = "paseo"
+    preset: str | None = None  # whose kept settings; the model's otherwise
     draws: int = 1
     seed: int = 0
     sigma: float = 0.01  # in [0,1] units
     fit: bool = True  # bring a sharp picture to the size the model knows
-    keep_known: bool = False
+    keep_known: bool | None = None  # None: where a hole was painted
     hole: Image.Image | None = None  # painted, white is filled; None takes the task's own
     settings: tuple[str, ...] = ()  # field=value, as --set takes them
+
+    @property
+    def painted(self) -> bool:
+        """Whether the hole is the visitor's own."""
+        return self.hole is not None and find_task(self.task).masks
+
+    def request(self) -> Request:
+        """What the visitor asked for."""
+        return Request(
+            model=self.model,
+            task=self.task,
+            mask=self.painted,
+            method=self.method,
+            preset=self.preset,
+            settings=self.settings,
+            sigma_y=float(self.sigma),
+            keep_known=self.keep_known if find_task(self.task).masks else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -104,26 +121,13 @@ def _prepared(form: Form, upload: str, folder: Path, size: int) -> Prepared:
         shutil.copyfile(upload, source)
     picture = readable(source)
     mask = None
-    if form.hole is not None and find_task(form.task).masks:
+    if form.hole is not None and form.painted:
         mask = save_png(folder / "mask.png", fitted_hole(form.hole, picture.size))
     _check_size(form, picture)
-    found = chosen_settings(form.model, form.task, form.method)
-    sampler = with_settings(found.sampler, form.settings)
-    plan = Plan(
-        task=form.task,
-        model=form.model,
-        sampler=sampler,
-        mask=mask,
-        sigma_y=float(form.sigma),
-        seeds=tuple(range(form.seed, form.seed + form.draws)),
-        degrade=form.way == SHOW,
-        keep_known=form.keep_known and find_task(form.task).masks,
-        options=model_options(form.model, found, {}),
-    )
+    seeds = tuple(range(form.seed, form.seed + form.draws))
+    plan = Plan(resolve(form.request()), mask, seeds, degrade=form.way == SHOW)
     job = Job(source, folder, source.stem, source.name)
-    return Prepared(
-        plan, job, picture, command_line(plan, source.name, form.method, found.sampler, form.settings), fitted
-    )
+    return Prepared(plan, job, picture, command_line(form, plan, source.name), fitted)
 
 
 def _check_numbers(form: Form) -> None:
@@ -183,18 +187,21 @@ def fitted_hole(hole: Image.Image, size: tuple[int, int]) -> Image.Image:
     return fitted
 
 
-def command_line(plan: Plan, source: str, method: str, base: Any, settings: Sequence[str]) -> str:
+def command_line(form: Form, plan: Plan, source: str) -> str:
     """What to type for the same files."""
-    words = ["paseo", "restore", source, "-o", "restored", "--task", plan.task]
-    words += ["--model", plan.model] if plan.model != "faces-128" else []
-    words += ["--method", method] if method != "paseo" else []
+    words = ["paseo", "restore", source, "-o", "restored", "--task", form.task]
+    words += ["--model", form.model] if form.model not in (AUTO, DEFAULT) else []
+    words += ["--method", form.method] if form.method != "paseo" else []
+    words += ["--preset", form.preset] if form.preset is not None else []
     words += ["--samples", str(len(plan.seeds))] if len(plan.seeds) > 1 else []
     words += ["--seed", str(plan.seeds[0])] if plan.seeds[0] else []
-    words += ["--sigma", f"{plan.sigma_y:g}"] if plan.sigma_y != 0.01 else []
+    words += ["--sigma", f"{form.sigma:g}"] if form.sigma != find_task(form.task).sigma_y else []
     words += ["--mask", "mask.png"] if plan.mask is not None else []
     words += ["--degrade"] if plan.degrade else []
-    words += ["--keep-known"] if plan.keep_known else []
-    for assignment in settings:
-        if with_settings(base, [assignment]) != base:
+    if plan.recipe.keep_known != form.painted:
+        words += ["--keep-known"] if plan.recipe.keep_known else ["--no-keep-known"]
+    for assignment in form.settings:
+        without = replace(form, settings=tuple(a for a in form.settings if a != assignment))
+        if resolve(without.request()).sampler != plan.recipe.sampler:
             words += ["--set", assignment]
     return shlex.join(words)

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from paseo.apps.cli.restore import chosen_settings
 from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.apps.ui.form import Form, prepare
 from paseo.apps.ui.results import Result, collect
@@ -22,27 +21,33 @@ from paseo.base import Problem
 from paseo.degrade import task as find_task
 from paseo.degrade import tasks
 from paseo.errors import BadInput, Cancelled, PaseoError
-from paseo.models import Model, load_model
+from paseo.models import DEFAULT, Model, load_model, real_name
+from paseo.problem import pose
+from paseo.recipe import Request, resolve
 from paseo.samplers import METHODS, within
 from paseo.settings.presets import presets
-from paseo.street import Padded, bound, observed_cells
+from paseo.units import to_unit
 
 Choice = tuple[str, str]  # what is shown, what is meant
 KEPT_RUNS = 24  # of one visitor; older results are deleted
 
 
 @dataclass(eq=False)
-class Desk:
+class PageState:
     """The page's memory: loaded models, the temporary folder, and who may be cancelled."""
 
     root: Path
-    models: tuple[str, ...] = ("faces-128",)
+    models: tuple[str, ...] = (DEFAULT,)
     loaded: dict[str, Model] = field(default_factory=dict)
     running: dict[str, threading.Event] = field(default_factory=dict)
     methods: dict[tuple[str, str], list[Choice]] = field(default_factory=dict)
     folders: dict[str, list[Path]] = field(default_factory=dict)  # of each visitor's runs, oldest first
 
+    def __post_init__(self) -> None:
+        self.models = tuple(map(real_name, self.models))
+
     def model(self, name: str) -> Model:
+        name = real_name(name)
         if name not in self.models:
             raise BadInput(
                 f"This page does not offer the model {name!r}. Start it with `paseo ui --model {name}`."
@@ -76,20 +81,24 @@ class Desk:
     @torch.no_grad()
     def _problem(self, name: str, task: str) -> Problem:
         """A grey picture's, to ask methods about."""
-        model, degradation = self.model(name), find_task(task).degradation
-        x = torch.zeros(1, 3, model.size, model.size)
-        y = degradation(x)
-        codec = Padded(model.codec, (model.size, model.size), getattr(model.prior, "multiple", 1))
-        y_z = codec.encode(degradation.lift(y, (model.size, model.size)))
-        operator = bound(model.operator(task), 0.01)
-        return Problem(y, y_z, 0.01, operator, degradation, codec, observed_cells(degradation, codec, y_z))
+        model, chosen = self.model(name), find_task(task)
+        size = (model.size, model.size)
+        return pose(
+            to_unit(chosen.degradation(torch.zeros(1, 3, *size))),
+            prior=model.prior,
+            codec=model.codec,
+            operator=model.operator(task),
+            degradation=chosen.degradation,
+            sigma_y=chosen.sigma_y,
+            size=size,
+        )
 
     # ---- the advanced drawer: boxes of three kinds, as many as the method with most of them needs
 
     def drawer(self, model: str, task: str, method: str) -> dict[Kind, list[tuple[Field, Any]]]:
         """Settings of the method as tuned for model and task, by kind of box."""
-        sampler = chosen_settings(model, task, method).sampler
-        pairs = [(f, getattr(sampler, f.name)) for f in fields_of(type(sampler))]
+        values = settings_of(model, task, method)
+        pairs = [(f, values[f.name]) for f in fields_of(type(kept(model, task, method)))]
         return {
             kind: [(f, v if kind == "switch" else shown(v)) for f, v in pairs if f.kind == kind]
             for kind in KINDS
@@ -99,16 +108,13 @@ class Desk:
         self, model: str, task: str, method: str, names: Sequence[str | None], values: Sequence[Any]
     ) -> tuple[str, ...]:
         """What was changed in the drawer, as `--set` takes it. `names` says which box held which setting."""
-        sampler = chosen_settings(model, task, method).sampler
-        own = {f.name for f in fields_of(type(sampler))}
+        own = settings_of(model, task, method)
         given = {
             name: shown(value).strip()
             for name, value in zip(names, values, strict=True)
             if name in own and value not in (None, "")
         }
-        return tuple(
-            f"{name}={text}" for name, text in given.items() if text != shown(getattr(sampler, name))
-        )
+        return tuple(f"{name}={text}" for name, text in given.items() if text != shown(own[name]))
 
     # ---- running and cancelling
 
@@ -177,7 +183,18 @@ class Desk:
     def _steps(self, form: Form, method: str, budget: int | None) -> tuple[str, ...]:
         if budget is None:
             return ()
-        return (f"steps={within(chosen_settings(form.model, form.task, method).sampler, budget).steps}",)
+        return (f"steps={within(kept(form.model, form.task, method), budget).steps}",)
+
+
+def kept(model: str, task: str, method: str) -> Any:
+    """The sampler as tuned for model and task."""
+    return resolve(Request(model=model, task=task, method=method)).sampler
+
+
+def settings_of(model: str, task: str, method: str) -> dict[str, Any]:
+    """The same by field, in the order in which they are declared."""
+    sampler = kept(model, task, method)
+    return {f.name: vars(sampler)[f.name] for f in fields_of(type(sampler))}
 
 
 def _presets_of(model: str, task: str) -> list[str]:

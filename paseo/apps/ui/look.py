@@ -82,7 +82,7 @@ def note(text: str, *, bad: bool = False) -> str:
 
 def bar(progress: Progress, what: str = "") -> str:
     """A bar with step, denoiser calls and time left."""
-    percent = 100 * progress.share
+    percent = 100 * progress.fraction
     left = "starting" if progress.left is None else f"{clock(progress.left)} left"
     step = f"step {progress.step} of {progress.steps}" if progress.steps else "preparing"
     parts = [
@@ -126,5 +126,8 @@ def scores(
         text = score_text(values)
         cells = [name, *(text.get(c, "-") for c in columns), *(more[m][i] for m in more)]
         lines.append("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
-    foot = f"Consistency: RMS of A(x̂) − y on the [0,1] scale. About σ_y = {sigma_y:g} means that the picture explains the measurement."
+    foot = (
+        "Misfit: RMS of A(x̂) − y over the pixels that were seen, on the [0,1] scale. "
+        f"About σ_y = {sigma_y:g} means that the picture explains the measurement."
+    )
     return f'<div class="wide"><table class="scores"><tr>{head}</tr>{"".join(lines)}</table></div><small>{escape(foot)}</small>'

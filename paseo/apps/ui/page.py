@@ -10,14 +10,24 @@ from paseo.apps.ui import look
 from paseo.apps.ui.compare import compare_tab
 from paseo.apps.ui.fields import KINDS
 from paseo.apps.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
-from paseo.apps.ui.handlers import Desk, boxes
+from paseo.apps.ui.handlers import PageState, boxes
 from paseo.apps.ui.results import Result, enlarged
-from paseo.apps.ui.wiring import ASKED, cancel, filled_in, leave, path_only, typed, uploads_only, with_request
+from paseo.apps.ui.wiring import (
+    ASKED,
+    cancel,
+    filled_in,
+    leave,
+    masks,
+    own_picture,
+    path_only,
+    samples_of,
+    typed,
+    uploads_only,
+    with_request,
+)
 from paseo.apps.ui.work import Progress
-from paseo.degrade import task as find_task
 from paseo.errors import PaseoError
-from paseo.images import EXTENSIONS, fit_square, to_pil
-from paseo.models import ROOT
+from paseo.images import fit_square, to_pil
 
 TITLE = """# PASEO
 Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small
@@ -28,7 +38,7 @@ WAYS = [
 ]
 
 
-def build(desk: Desk) -> Any:
+def build(state: PageState) -> Any:
     """The page as gradio blocks, not launched."""
     import gradio as gr
 
@@ -36,22 +46,22 @@ def build(desk: Desk) -> Any:
         gr.Markdown(TITLE, elem_id="title")
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
-                ask = _question(gr, desk)
+                ask = _question(gr, state)
             with gr.Column(scale=3, min_width=320), gr.Tabs():
                 with gr.Tab("Restore"):
-                    _restore_tab(gr, desk, ask)
+                    _restore_tab(gr, state, ask)
                 with gr.Tab("Compare"):
-                    compare_tab(gr, desk, ask)
-        page.unload(typed(gr, partial(leave, desk)))
+                    compare_tab(gr, state, ask)
+        page.unload(typed(gr, partial(leave, state)))
     return page
 
 
 # ---- left: the picture and the question
 
 
-def _question(gr: Any, desk: Desk) -> dict[str, Any]:
-    first = desk.models[0]
-    choices = desk.task_choices(first)
+def _question(gr: Any, state: PageState) -> dict[str, Any]:
+    first = state.models[0]
+    choices = state.task_choices(first)
     ask: dict[str, Any] = {}
     ask["way"] = gr.Radio(WAYS, value=SHOW, label="What do you have?", elem_id="way")
     ask["picture"] = gr.Image(
@@ -68,7 +78,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), elem_id="about"
     )
     gr.Examples(
-        _samples(desk.models),
+        [[path] for path in samples_of(state.models)],
         inputs=ask["picture"],
         label="Samples",
         examples_per_page=8,
@@ -76,7 +86,7 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
     )
     with gr.Row():
         ask["model"] = gr.Dropdown(
-            list(desk.models), value=first, label="Model", elem_id="model", visible=len(desk.models) > 1
+            list(state.models), value=first, label="Model", elem_id="model", visible=len(state.models) > 1
         )
         ask["task"] = gr.Dropdown(choices, value=choices[0][1], label="What happened to it", elem_id="task")
     with gr.Group(visible=False) as ask["masking"]:
@@ -96,7 +106,9 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
             uploads_only(upload)
         note = "<small>Paint over what is to be filled; if nothing is painted, the box in the centre.</small>"
         gr.HTML(note, padding=True, elem_id="mask-note")
-        ask["keep_known"] = gr.Checkbox(False, label="Copy the seen pixels from the picture")
+        ask["keep_known"] = gr.Checkbox(
+            True, label="Copy the seen pixels from the picture, where a hole is painted"
+        )
     with gr.Row():
         ask["seed"] = gr.Number(0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed")
         ask["sigma"] = gr.Number(0.01, label="Noise σ_y", minimum=0, maximum=1, step=0.01, elem_id="sigma")
@@ -106,20 +118,20 @@ def _question(gr: Any, desk: Desk) -> dict[str, Any]:
         info="For sharp pictures of another size",
         elem_id="fit",
     )
-    _question_events(gr, desk, ask)
+    _question_events(gr, state, ask)
     return ask
 
 
-def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
+def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, Any]:
         """What the picture is, and a canvas of it."""
         if path is None:
             return look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), None
         try:
-            picture = readable(path)
+            picture = readable(own_picture(state, path))
         except PaseoError as error:
             return look.note(str(error), bad=True), None
-        (height, width), size = picture.size, desk.model(model).size
+        (height, width), size = picture.size, state.model(model).size
         rgb, text = picture.rgb, f"{width}×{height} pixels" + "".join(f", {n}" for n in picture.notes)
         if way == SHOW and fit and picture.size != (size, size):
             rgb, text = fit_square(rgb, size), text + f"; becomes {size}×{size}"
@@ -132,35 +144,25 @@ def _question_events(gr: Any, desk: Desk, ask: dict[str, Any]) -> None:
     seen = [ask["picture"], ask["way"], ask["fit"], ask["model"]]
     for trigger in (ask["picture"].change, ask["way"].change, ask["fit"].change):
         trigger(look_at, seen, [ask["about"], ask["editor"]], **quick)
-    ask["task"].change(lambda t: gr.update(visible=find_task(t).masks), ask["task"], ask["masking"], **quick)
+    ask["task"].change(lambda t: gr.update(visible=masks(t)), ask["task"], ask["masking"], **quick)
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
 
     def of_model(model: str) -> Any:
-        choices = desk.task_choices(model)
+        choices = state.task_choices(model)
         return gr.update(choices=choices, value=choices[0][1] if choices else None)
 
     ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
 
 
-def _samples(models: tuple[str, ...]) -> list[list[str]]:
-    folders = [ROOT / m / "samples" for m in (*models, "faces-128")]
-    return [
-        [str(p)]
-        for p in sorted(
-            p for f in dict.fromkeys(folders) if f.is_dir() for p in f.iterdir() if p.suffix in EXTENSIONS
-        )
-    ]
-
-
 # ---- right: restore
 
 
-def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
-    model, task = desk.models[0], desk.task_choices(desk.models[0])[0][1]
+def _restore_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> dict[str, Any]:
+    model, task = state.models[0], state.task_choices(state.models[0])[0][1]
     ui: dict[str, Any] = {}
     with gr.Row():
         ui["method"] = gr.Dropdown(
-            desk.method_choices(model, task), value="paseo", label="Method", elem_id="method"
+            state.method_choices(model, task), value="paseo", label="Method", elem_id="method"
         )
         ui["draws"] = gr.Slider(
             1,
@@ -172,7 +174,7 @@ def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
             elem_id="draws",
         )
     with gr.Accordion("Advanced: every setting of the method", open=False, elem_id="advanced"):
-        ui["pool"], ui["names"] = _drawer(gr, desk, model, task)
+        ui["pool"], ui["names"] = _drawer(gr, state, model, task)
         ui["reset"] = gr.Button("Back to the tuned settings", size="sm")
     with gr.Row():
         ui["run"] = gr.Button("Restore", variant="primary", elem_id="run")
@@ -213,14 +215,14 @@ def _restore_tab(gr: Any, desk: Desk, ask: dict[str, Any]) -> dict[str, Any]:
             label="On the command line", language="shell", interactive=False, elem_id="command"
         )
     ui["last"] = gr.State(None)
-    _restore_events(gr, desk, ask, ui)
+    _restore_events(gr, state, ask, ui)
     return ui
 
 
-def _drawer(gr: Any, desk: Desk, model: str, task: str) -> tuple[list[Any], Any]:
+def _drawer(gr: Any, state: PageState, model: str, task: str) -> tuple[list[Any], Any]:
     """Boxes for every setting of any method, filled with those of PASEO; and which box holds which."""
     pool: list[Any] = []
-    filled = desk.drawer(model, task, "paseo")
+    filled = state.drawer(model, task, "paseo")
     names: list[str | None] = []
     kinds = {"text": gr.Textbox, "choice": gr.Dropdown, "switch": gr.Checkbox}
     for kind in KINDS:
@@ -247,11 +249,11 @@ def _box(entry: Any) -> dict[str, Any]:
     return options | ({"choices": list(field.choices)} if field.kind == "choice" else {})
 
 
-def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]) -> None:
+def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str, Any]) -> None:
     quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
     def refill(model: str, task: str, method: str) -> list[Any]:
-        filled = desk.drawer(model, task, method)
+        filled = state.drawer(model, task, method)
         updates, names = [], []
         for kind in KINDS:
             for i in range(boxes()[kind]):
@@ -261,7 +263,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         return [names, *updates]
 
     def methods_of(model: str, task: str, method: str) -> Any:
-        choices = desk.method_choices(model, task)
+        choices = state.method_choices(model, task)
         return gr.update(choices=choices, value=method if method in [c[1] for c in choices] else "paseo")
 
     drawer = [ui["names"], *ui["pool"]]
@@ -274,7 +276,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
     outputs = [ui[k] for k in OUTPUTS]
 
     def begin(request: Any) -> tuple[Any, Any, str, Any]:
-        desk.begin(request.session_hash or "")
+        state.begin(request.session_hash or "")
         return (
             gr.update(interactive=False),
             gr.update(interactive=True),
@@ -283,9 +285,9 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         )
 
     def work(*values: Any, request: Any) -> Iterator[list[Any]]:
-        form = filled_in(desk, ask, values[: len(ASKED)], values[len(ASKED) :])
+        form = filled_in(state, ask, values[: len(ASKED)], values[len(ASKED) :])
         for news in (
-            desk.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form])
+            state.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form])
         ):
             yield [_updates(gr, news).get(k, gr.skip()) for k in OUTPUTS]
 
@@ -307,7 +309,7 @@ def _restore_events(gr: Any, desk: Desk, ask: dict[str, Any], ui: dict[str, Any]
         [ui["run"], ui["cancel"]],
         **quick,
     )
-    ui["cancel"].click(typed(gr, partial(cancel, desk)), None, ui["status"], **quick)
+    ui["cancel"].click(typed(gr, partial(cancel, state)), None, ui["status"], **quick)
     ui["shown"].input(_shown, [ui["shown"], ui["last"]], [ui["slider"], ui["png"]], **quick)
 
 

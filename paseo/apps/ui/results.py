@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 from torch import Tensor
 
 from paseo.apps.measuring import degradation_for, measured
 from paseo.apps.ui.form import Prepared
+from paseo.base import Degradation
 from paseo.files import read_json
 from paseo.images import read, save_png, to_pil, to_signed, to_unit
-from paseo.metrics import lpips, psnr, ssim, weights_available
+from paseo.metrics import lpips, misfit, psnr, ssim, weights_available
 
 SHOWN = 512  # pixels: smaller pictures are enlarged for the page by a whole factor; files stay as they are
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One restored picture and how it scores; without a sharp original only the consistency is known."""
+    """One restored picture and how it scores; without a sharp original only the misfit is known."""
 
     name: str
     file: Path
@@ -56,12 +56,11 @@ def collect(prepared: Prepared) -> Result:
     """Read back what the run wrote, and score it."""
     plan, job = prepared.plan, prepared.job
     record = read_json(job.sidecar)
-    degradation, _ = degradation_for(plan.task, plan.mask, job, prepared.picture)
-    inner = getattr(degradation, "degradation", degradation)
+    inner, _ = degradation_for(plan.recipe, plan.mask, job, prepared.picture)
     y = (
         read(job.path("_measurement.png")).rgb[None]
         if plan.degrade
-        else measured(prepared.picture, degradation, plan.sigma_y, None)
+        else measured(prepared.picture, inner, plan.recipe.sigma_y, None)
     )
     sharp = prepared.picture.rgb[None] if plan.degrade else None
     files = [job.folder / entry["file"] for entry in record["outputs"]]
@@ -81,7 +80,7 @@ def collect(prepared: Prepared) -> Result:
         files=[*files, *extra, job.sidecar],
         nfe=record["nfe"],
         seconds=record["seconds"],
-        sigma_y=plan.sigma_y,
+        sigma_y=plan.recipe.sigma_y,
         command=prepared.command,
     )
 
@@ -90,26 +89,17 @@ def _view(file: Path, x: Tensor) -> Path:
     return save_png(file, enlarged(to_pil(x)))
 
 
-def _row(file: Path, name: str, y: Tensor, sharp: Tensor | None, degradation: Any, shown: Path) -> Row:
+def _row(
+    file: Path, name: str, y: Tensor, sharp: Tensor | None, degradation: Degradation, shown: Path
+) -> Row:
     x = read(file).rgb[None]
     scores: dict[str, float] = {}
     if sharp is not None:
         scores = {"PSNR": float(psnr(x, sharp)), "SSIM": float(ssim(x, sharp))}
         if weights_available() and min(x.shape[-2:]) >= 64:  # the network halves its input five times
             scores["LPIPS"] = float(lpips(x, sharp))
-    scores["consistency"] = measurement_error(x, y, degradation)
+    scores["misfit"] = float(misfit(x, y, degradation))
     return Row(name, file, _view(shown / file.name, x[0]), scores)
-
-
-def measurement_error(x: Tensor, y: Tensor, degradation: Any) -> float:
-    """RMS of A(x̂) − y in [0,1] units, over the pixels that were seen; about σ_y where the restoration
-    explains the measurement.
-    """
-    error = (to_unit(degradation(to_signed(x))) - y).square()
-    if hasattr(degradation, "observed_at"):
-        seen = degradation.observed_at(*y.shape[-2:]).to(error)
-        return float(((error * seen).sum() / (seen.sum() * error.shape[1])).sqrt())
-    return float(error.mean().sqrt())
 
 
 def enlarged(image: Image.Image) -> Image.Image:
@@ -124,5 +114,5 @@ def enlarged(image: Image.Image) -> Image.Image:
 
 def score_text(scores: dict[str, float]) -> dict[str, str]:
     """Scores as they are printed."""
-    digits = {"PSNR": "{:.2f} dB", "SSIM": "{:.3f}", "LPIPS": "{:.3f}", "consistency": "{:.4f}"}
+    digits = {"PSNR": "{:.2f} dB", "SSIM": "{:.3f}", "LPIPS": "{:.3f}", "misfit": "{:.4f}"}
     return {name: digits[name].format(value) for name, value in scores.items()}

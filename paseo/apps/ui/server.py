@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import socket
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.apps.ui.form import MAX_MEGABYTES, MAX_PIXELS
-from paseo.apps.ui.handlers import Desk
+from paseo.apps.ui.handlers import PageState
 from paseo.errors import BadInput
 
 QUIET = {
@@ -28,14 +27,19 @@ QUIET = {
 
 
 def serve(
-    *, host: str, port: int, models: tuple[str, ...], share: bool = False, browser: bool = False
+    *,
+    host: str,
+    port: int,
+    models: tuple[str, ...],
+    share: bool = False,
+    browser: bool = False,
+    allow_hosts: tuple[str, ...] = (),
 ) -> None:
     """Until interrupted."""
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # ended politely either way: the temporary folder goes
     try:
-        with running(host=host, port=port, models=models, share=share, browser=browser) as address:
+        with running(
+            host=host, port=port, models=models, share=share, browser=browser, allow_hosts=allow_hosts
+        ) as address:
             print(f"PASEO is at {address} (Ctrl-C ends it)", flush=True)
             while True:
                 time.sleep(3600)
@@ -48,9 +52,10 @@ def running(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    models: tuple[str, ...] = ("faces-128",),
+    models: tuple[str, ...] = ("auto",),
     share: bool = False,
     browser: bool = False,
+    allow_hosts: tuple[str, ...] = (),
 ) -> Generator[str]:
     """The page's address, while the block lasts; then the page and its temporary folder are gone."""
     with (
@@ -63,15 +68,24 @@ def running(
         (Path(folder) / "files").mkdir()
         import gradio as gr
         from PIL import Image
+        from starlette.middleware import Middleware
 
+        from paseo.apps.ui.admit import Gate, Hosts
         from paseo.apps.ui.look import CSS, theme
         from paseo.apps.ui.page import build
+        from paseo.apps.ui.wiring import samples_of
 
         Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # for what gradio decodes itself: the layers of the mask
-        desk = Desk(Path(folder) / "files", models)
+        state = PageState(Path(folder) / "files", models)
         for name in models:
-            desk.model(name)  # what is missing is said now
-        page: Any = build(desk)
+            state.model(name)  # what is missing is said now
+        page: Any = build(state)
+        gate = Middleware(
+            Gate,  # type: ignore[arg-type]  (a dataclass of the right shape)
+            hosts=Hosts(host, allow_hosts, share),
+            root=state.root,
+            samples=frozenset(Path(p).resolve() for p in samples_of(models)),
+        )
         page.queue(default_concurrency_limit=1, max_size=16)
         _, local, public = page.launch(
             server_name=host,
@@ -84,6 +98,7 @@ def running(
             max_file_size=f"{MAX_MEGABYTES}mb",
             allowed_paths=[],
             enable_monitoring=False,
+            app_kwargs={"middleware": [gate]},
             ssr_mode=False,
             pwa=False,
             footer_links=[],
@@ -93,7 +108,7 @@ def running(
         try:
             yield public or local
         finally:
-            for event in desk.running.values():
+            for event in state.running.values():
                 event.set()
             page.close(verbose=False)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from paseo.apps.ui import look
-from paseo.apps.ui.form import Form, painted
-from paseo.apps.ui.handlers import Desk
+from paseo.apps.ui.admit import admitted
+from paseo.apps.ui.form import OWN, SHOW, Form, painted
+from paseo.apps.ui.handlers import PageState, kept
+from paseo.degrade import tasks
 from paseo.errors import BadInput, PaseoError
+from paseo.images import EXTENSIONS
+from paseo.models import DEFAULT, ROOT
+from paseo.settings.parse import with_settings
+
+MAX_COUNT = 1000  # of steps, inner steps and whatever else is counted
+MAX_NFE = 2000  # denoiser calls of one run
 
 ASKED = (
     "picture",
@@ -44,8 +55,25 @@ def typed(gr: Any, handler: Any) -> Any:
 
 
 def path_only(payload: Any) -> str | None:
-    """The upload's path, undecoded; gradio has checked that it is an upload."""
+    """The upload's path, undecoded; `Gate` and `own_picture` see to it that it is an upload."""
     return None if payload is None else payload.path
+
+
+def samples_of(models: tuple[str, ...]) -> list[str]:
+    """The pictures that come with the models."""
+    folders = [ROOT / m / "samples" for m in (*models, DEFAULT)]
+    found = [p for f in dict.fromkeys(folders) if f.is_dir() for p in f.iterdir() if p.suffix in EXTENSIONS]
+    return [str(p) for p in sorted(found)]
+
+
+def own_picture(state: PageState, path: str) -> str:
+    """The resolved path of an upload or a sample."""
+    return str(admitted(path, state.root, frozenset(Path(p).resolve() for p in samples_of(state.models))))
+
+
+def masks(task: str) -> bool:
+    """Whether a known task hides pixels; what a visitor names is looked up, never loaded."""
+    return any(t.masks for t in tasks() if t.name == task)
 
 
 def uploads_only(component: Any) -> None:
@@ -62,22 +90,84 @@ def uploads_only(component: Any) -> None:
     component.async_move_resource_to_block_cache = local
 
 
-def filled_in(desk: Desk, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
+def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
+    """The form, or what is wrong with it: every choice is one of those offered, every number within its
+    limits.
+    """
     values = dict(zip(ASKED, asked, strict=True))
     method, draws, names, *pool = rest
     try:
+        if values["picture"]:
+            values["picture"] = own_picture(state, values["picture"])
+        check_choices(state, values["way"], values["model"], values["task"], method)
         hole = painted(values.pop("editor"))
-        settings = desk.assignments(values["model"], values["task"], method, names, pool)
-        numbers = {"seed": int(values.pop("seed") or 0), "sigma": float(values.pop("sigma") or 0.0)}
-        return Form(**values, **numbers, method=method, draws=int(draws), hole=hole, settings=settings)
+        settings = state.assignments(values["model"], values["task"], method, names, pool)
+        check_settings(kept(values["model"], values["task"], method), settings)
+        numbers = {"seed": whole(values.pop("seed"), "seed"), "sigma": number(values.pop("sigma"), "noise")}
+        ticked = bool(values.pop("keep_known"))
+        known = ticked if hole is not None else None  # the box is about painted holes
+        form: dict[str, Any] = {**values, **numbers, "fit": bool(values["fit"]), "keep_known": known}
+        draws = whole(draws, "number of draws")
+        return Form(**form, draws=draws, method=method, hole=hole, settings=settings)
     except PaseoError as error:
         return error
 
 
-def cancel(desk: Desk, request: Any) -> str:
-    desk.cancel(request.session_hash or "")
+def check_choices(state: PageState, way: object, model: object, task: object, method: object) -> None:
+    """Gradio's widgets are drawn in the browser: what arrives here may be anything."""
+    one_of(way, [SHOW, OWN], "way")
+    one_of(model, list(state.models), "model")
+    one_of(task, [name for _, name in state.task_choices(str(model))], "task")
+    one_of(method, [name for _, name in state.method_choices(str(model), str(task))], "method")
+
+
+def comparable(state: PageState, form: Form, methods: object, limit: object) -> Form | PaseoError:
+    """The form itself, if the methods to compare are offered and the limit of their calls is a number."""
+    try:
+        for method in methods if isinstance(methods, list) else ():
+            check_choices(state, form.way, form.model, form.task, method)
+        if whole(limit, "limit") > MAX_NFE:
+            raise BadInput(f"{limit} denoiser calls are more than the {MAX_NFE} this page makes.")
+    except PaseoError as error:
+        return error
+    return form
+
+
+def one_of(value: object, offered: list[str], what: str) -> None:
+    if not isinstance(value, str) or value not in offered:
+        raise BadInput(f"This page does not offer that {what}. Choose one of {', '.join(offered)}.")
+
+
+def check_settings(sampler: Any, settings: tuple[str, ...]) -> None:
+    """A run must end while somebody waits for it."""
+    changed = with_settings(sampler, settings)
+    for f in fields(changed):
+        value = getattr(changed, f.name)
+        if isinstance(value, int) and value > MAX_COUNT:
+            raise BadInput(
+                f"{f.name}={value} is more than the {MAX_COUNT} this page computes. Use `paseo restore`."
+            )
+    if changed.nfe > MAX_NFE:
+        raise BadInput(
+            f"{changed.nfe} denoiser calls are more than the {MAX_NFE} this page makes. Use `paseo restore`."
+        )
+
+
+def whole(value: object, what: str) -> int:
+    return int(number(value, what))
+
+
+def number(value: object, what: str) -> float:
+    """A finite number; an empty box is 0."""
+    if value is None or (isinstance(value, int | float) and math.isfinite(value)):
+        return float(value or 0)
+    raise BadInput(f"The {what} is not a number.")
+
+
+def cancel(state: PageState, request: Any) -> str:
+    state.cancel(request.session_hash or "")
     return look.note("Cancelling after the current step …")
 
 
-def leave(desk: Desk, request: Any) -> None:
-    desk.leave(request.session_hash or "")
+def leave(state: PageState, request: Any) -> None:
+    state.leave(request.session_hash or "")

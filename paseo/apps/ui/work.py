@@ -12,8 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
 
 import torch
 from PIL import Image
@@ -21,10 +19,13 @@ from torch import Tensor
 
 from paseo.apps.job import Restoration
 from paseo.apps.ui.form import Prepared
-from paseo.base import Step
+from paseo.base import Codec, Prior, Step
 from paseo.errors import Cancelled
-from paseo.images import to_pil, to_unit
+from paseo.images import to_pil
 from paseo.models import Model
+from paseo.problem import multiple_of
+from paseo.schedule import Schedule
+from paseo.units import to_unit
 
 PREVIEW_SHARE = 0.2  # of the time, at most
 TICK = 0.25  # seconds between two looks at the clock
@@ -43,14 +44,14 @@ class Progress:
     preview: Image.Image | None = None
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         return self.step / self.steps if self.steps else 0.0
 
 
 class Watched:
     """A prior that counts its calls, and that asks before each one whether to go on."""
 
-    def __init__(self, prior: Any, watcher: Watcher) -> None:
+    def __init__(self, prior: Prior, watcher: Watcher) -> None:
         self.prior, self.watcher = prior, watcher
 
     def x0(self, x: Tensor, t: float) -> Tensor:
@@ -58,20 +59,23 @@ class Watched:
         self.watcher.nfe += 1
         return self.prior.x0(x, t)
 
-    def __getattr__(self, name: str) -> Any:  # schedule, multiple, …
-        if name == "prior":  # not there yet: while being copied
-            raise AttributeError(name)
-        return getattr(self.prior, name)
+    @property
+    def schedule(self) -> Schedule:
+        return self.prior.schedule
+
+    @property
+    def multiple(self) -> int:
+        return multiple_of(self.prior)
 
 
 @dataclass(eq=False)
 class Watcher:
-    """Takes the place of the command line's progress bar: `Restoration` calls `watch` once per step."""
+    """Its `watch` is called once per step."""
 
     batches: int  # runs of the sampler, one after the other
     all_nfe: int
     cancelled: threading.Event
-    codec: Any = None
+    codec: Codec | None = None
     nfe: int = 0
     done: int = 0  # steps of all batches
     news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
@@ -100,32 +104,19 @@ class Watcher:
         return image
 
 
-@dataclass(frozen=True)
-class WatchedRestoration(Restoration):
-    """The command line's restoration with a model that is loaded already and watched."""
-
-    loaded: Model | None = None
-
-    @cached_property
-    def model(self) -> Model:  # type: ignore[override]
-        assert self.loaded is not None
-        return self.loaded
-
-
 def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterator[Progress]:
     """Do it: progress while it runs, then the files are there. Errors of the run are raised here."""
     plan = prepared.plan
     batches = -(-len(plan.seeds) // plan.batch)
-    watcher = Watcher(batches, batches * plan.sampler.nfe, cancelled, model.codec)
-    watched: Any = Watched(model.prior, watcher)
-    work = WatchedRestoration(plan, replace(model, prior=watched))
+    watcher = Watcher(batches, batches * plan.recipe.sampler.nfe, cancelled, model.codec)
+    work = Restoration(plan, replace(model, prior=Watched(model.prior, watcher)))
     failure: list[BaseException] = []
 
     def target() -> None:
         try:
             watcher.check()
             with torch.no_grad():
-                work(prepared.job, watcher)
+                work(prepared.job, watcher.watch)
         except BaseException as error:  # handed to whoever waits
             failure.append(error)
 

@@ -4,8 +4,10 @@ RUN/config.yaml, plan.jsonl, unsupported.json
 RUN/cells/<task>/<method>/<image>-s<seed>-<key>.png            the restoration, 8 bit
                                                .safetensors    features for distances between distributions
                                                .cost.json      seconds and memory: what no two runs share
-                                               .json           the row; written last, so that it vouches for the others
-RUN/failures/<task>/<method>/….json                            what went wrong; removed when the cell succeeds later
+                                               .json           the row; written last, so that it vouches for
+                                               the others
+RUN/failures/<task>/<method>/….json                            what went wrong; removed when the cell
+succeeds later
 RUN/truths/<image>-<sha>.png, .safetensors                     the images themselves and their features
 RUN/measurements/<task>/<image>-<sha>.png                      what the methods were given
 """
@@ -22,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput
-from paseo.files import read_json, write_text
+from paseo.files import bounded_json, read_json, write_text
+from paseo.weights import header, header_fault
 
 KEY_SHOWN = 12  # characters of the key in file names
+METHOD_LABEL = r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,79}"  # also the name of a folder
 
 
 @dataclass(frozen=True)
@@ -77,14 +81,41 @@ def read_plan(folder: Path) -> list[Cell]:
     cells = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            entry: dict[str, Any] = json.loads(line)
+            entry: dict[str, Any] = bounded_json(line.encode())
             entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
-            cells.append(Cell(**entry))
-        except (ValueError, TypeError, KeyError) as error:
+            cells.append(_checked(Cell(**entry)))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadInput(
                 f"{path}, line {number}, is no cell of this version: {error}. Plan again."
             ) from None
     return cells
+
+
+def _checked(cell: Cell) -> Cell:
+    """A plan is data: what becomes part of a path is a name, and what is computed with is of its type."""
+    names = (
+        cell.task,
+        cell.method,
+        cell.image,
+        cell.image_sha256,
+        cell.model,
+        cell.features,
+        cell.key,
+        *cell.company,
+    )
+    tables = (cell.task_params, cell.sampler, cell.hashes, cell.options)
+    numbers = (cell.noise_seed, cell.seed, cell.protocol)
+    good = (
+        all(isinstance(n, str) for n in (*names, *cell.metrics))
+        and all(isinstance(t, dict) for t in tables)
+        and all(type(n) is int and n >= 0 for n in numbers)
+        and isinstance(cell.sigma_y, int | float)
+        and re.fullmatch(METHOD_LABEL, cell.method) is not None
+        and re.fullmatch("[0-9a-f]{64}", cell.key) is not None
+    )
+    if not good:
+        raise ValueError("an entry is of the wrong kind")
+    return cell
 
 
 def write_plan(folder: Path, cells: Iterable[Cell]) -> Path:
@@ -111,12 +142,20 @@ class Store:
         return self.folder / "measurements" / _safe(task) / f"{_safe(name)}-{sha256[:KEY_SHOWN]}.png"
 
     def done(self, cell: Cell) -> bool:
-        """Whether the row is there, is this cell's, and its image is beside it."""
-        return self.path(cell, ".png").is_file() and self.row(cell) is not None
+        """Whether all of it is there and whole: the row, which is this cell's, its image and its features."""
+        features = self.path(cell, ".safetensors")
+        return (
+            whole_png(self.path(cell, ".png"))
+            and (not cell.features or whole_features(features, cell.features))
+            and self.row(cell) is not None
+        )
 
     def row(self, cell: Cell) -> dict[str, Any] | None:
         path = self.path(cell, ".json")
-        row = read_json(path) if path.is_file() else None
+        try:
+            row = read_json(path) if path.is_file() else None
+        except BadInput:  # cut off by a disk that was full: computed again
+            return None
         return row if isinstance(row, dict) and row.get("key") == cell.key else None
 
     def cost(self, cell: Cell) -> dict[str, Any]:
@@ -126,6 +165,22 @@ class Store:
     def failed(self, cell: Cell) -> dict[str, Any] | None:
         path = self.failure(cell)
         return read_json(path) if path.is_file() else None
+
+
+def whole_png(path: Path) -> bool:
+    """Whether the file is there and ends as a PNG does."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+            file.seek(-12, 2)
+            return start == b"\x89PNG\r\n\x1a\n" and file.read() == b"\0\0\0\0IEND\xaeB`\x82"
+    except OSError:
+        return False
+
+
+def whole_features(path: Path, names: str) -> bool:
+    """Whether the file is there, whole, and holds the features of these networks, joined by "+"."""
+    return header_fault(path) is None and set(names.split("+")) <= header(path).keys()
 
 
 def units(cells: Sequence[Cell]) -> Iterator[list[Cell]]:

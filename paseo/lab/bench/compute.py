@@ -34,7 +34,9 @@ from paseo.lab.bench.plan import setup_of
 from paseo.lab.bench.scores import score
 from paseo.lab.bench.setup import Setup
 from paseo.metrics.cost import Cost
+from paseo.recipe import canonical
 from paseo.record import sampler_from_record
+from paseo.trust import vouch_for_words
 
 HIGHEST_PSNR = 100.0  # of equal images, which JSON cannot call infinite
 
@@ -60,10 +62,12 @@ class Worker:
         torch.set_num_threads(self.config.threads)
         self.setups: dict[str, Setup] = {}
 
-    def setup(self, task: str) -> Setup:
-        if task not in self.setups:
-            self.setups[task] = setup_of(self.config, task)
-        return self.setups[task]
+    def setup(self, cell: Cell) -> Setup:
+        """The model with the cell's prompt and guidance, and its task."""
+        key = canonical({"task": cell.task, "options": cell.options})
+        if key not in self.setups:
+            self.setups[key] = setup_of(self.config, cell.task, options=cell.options)
+        return self.setups[key]
 
     def __call__(self, unit: Sequence[Cell], pictures: Sequence[Picture]) -> list[Result]:
         """One result per cell. An error is a result as well: the rest of the plan goes on."""
@@ -74,7 +78,7 @@ class Worker:
 
     def _compute(self, unit: Sequence[Cell], pictures: Sequence[Picture]) -> list[Result]:
         first = unit[0]
-        setup = self.setup(first.task)
+        setup = self.setup(first)
         if setup.hashes != first.hashes:
             raise BadInput("The model's files have changed since the plan was made. Plan again.")
         if not [p.sha256 for p in pictures] == [cell.image_sha256 for cell in unit] == list(first.company):
@@ -127,8 +131,12 @@ class Worker:
 
 @lru_cache(maxsize=1)
 def worker_for(config: str) -> Worker:
-    """One worker per process, for engines that send the configuration along."""
-    return Worker(parse_config(json.loads(config)))
+    """One worker per process, for engines that send the configuration along; what it names was allowed
+    where it was sent.
+    """
+    values = json.loads(config)
+    vouch_for_words(values["tasks"])
+    return Worker(parse_config(values))
 
 
 def samplers() -> dict[str, type]:

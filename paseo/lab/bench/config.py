@@ -10,11 +10,17 @@ methods:
   - {name: silo, budget: 53, count: 20}               # at most 53 denoiser calls, on the first 20 images
   - {name: paseo, label: one-iteration, settings: {cg_budget: 1}}
 seeds: [0]
+text:                                                 # for models that take it; the preset's where it is
+not said
+  sr4: {prompt: A high quality photo, guidance: 1}
+  sr8: {captions: captions.json}                      # image name → its own prompt
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,15 +31,15 @@ from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.lab.bench.pictures import Part
 from paseo.lab.bench.scores import METRICS, metric
-from paseo.models import available
+from paseo.models import AUTO, available, real_name
 from paseo.samplers import METHODS
 from paseo.settings.parse import split_assignment
-from paseo.train.data import Rule
 
 Label = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=-]*$", max_length=80)
 ]  # also the name of a folder
 Zoom = Literal["eyes", "detail", "hole"]
+MAX_YAML, MAX_DEPTH = 1 << 20, 32  # bytes and levels of a benchmark file
 
 
 class _Strict(BaseModel):
@@ -45,7 +51,7 @@ class Data(_Strict):
 
     path: str = "samples"  # a folder, tar file or list; "samples" are the held-out images beside the model
     part: Part = "all"
-    rule: Rule = "auto"
+    rule: str = "auto"
     first: int = Field(0, ge=0)
     count: int | None = Field(None, ge=1)
     size: int | None = Field(None, ge=16, le=4096)  # None: the model's
@@ -79,14 +85,34 @@ class MethodSpec(_Strict):
         return value
 
 
+class TaskText(_Strict):
+    """What a model is told on one task."""
+
+    prompt: str | None = None
+    negative_prompt: str | None = None
+    guidance: float | None = Field(None, ge=0)
+    captions: str | None = None  # a JSON file, image name → prompt of that image
+
+    def options(self, image: str | None = None) -> dict[str, Any]:
+        """Options of the model, for one image where each has its own caption."""
+        said = self.model_dump(exclude={"captions"}, exclude_none=True)
+        if self.captions is None or image is None:
+            return said
+        return {**said, "prompt": _caption(self.captions, image)}
+
+
 class BenchConfig(_Strict):
     """A whole benchmark."""
 
     name: Label = "bench"
-    model: str = "faces-128"
+    model: str = AUTO
     model_options: dict[str, Any] = Field(
         default_factory=dict
     )  # prompt, guidance, dtype … for diffusers models
+    preset_table: str | None = None  # whose kept settings: ffhq/sd35, coco/sd35, …; the model's otherwise
+    text: dict[str, TaskText] = Field(
+        default_factory=dict
+    )  # task → prompt and guidance, where not the preset's
     data: Data = Data()
     tasks: tuple[str, ...] = Field(("sr4", "sr8", "blur", "inpaint", "jpeg"), min_length=1)
     operators: dict[str, str] = Field(default_factory=dict)  # task → folder, where not the model's own
@@ -128,6 +154,8 @@ class BenchConfig(_Strict):
         labels = [m.label for m in self.methods]
         if twice := sorted({x for x in labels if labels.count(x) > 1}):
             raise ValueError(f"two methods have the label {twice[0]!r}; give one of them another `label`")
+        if strange := sorted(set(self.text) - set(self.tasks)):
+            raise ValueError(f"text names the task {strange[0]!r}, which is not among the benchmark's")
         for m in self.methods:
             if unknown := [t for t in (*(m.tasks or ()), *m.per_task) if t not in self.tasks]:
                 raise ValueError(
@@ -135,6 +163,15 @@ class BenchConfig(_Strict):
                     f"{', '.join(self.tasks)}"
                 )
         return self
+
+    def options_of(self, task: str, image: str | None = None) -> dict[str, Any]:
+        """Options of the model on a task, and for one image where it has its own caption."""
+        said = self.text.get(task)
+        return {**self.model_options, **(said.options(image) if said else {})}
+
+    def captioned(self, task: str) -> bool:
+        """Whether each image of a task has its own prompt: such images are computed one by one."""
+        return task in self.text and self.text[task].captions is not None
 
     def located(self) -> BenchConfig:
         """With the full paths of everything that exists here, so that a plan can be run from any folder."""
@@ -145,16 +182,22 @@ class BenchConfig(_Strict):
         )
         operators = {task: _full(path) for task, path in self.operators.items()}
         inception = None if self.inception is None else _full(self.inception)
-        model = self.model if self.model in available() else _full(self.model)
-        return self.model_copy(
-            update={"model": model, "data": data, "operators": operators, "inception": inception}
-        )
+        name = real_name(self.model)
+        model = name if name in available() else _full(name)
+        text = {
+            task: said.model_copy(update={"captions": said.captions and _full(said.captions)})
+            for task, said in self.text.items()
+        }
+        found = {"model": model, "data": data, "operators": operators, "inception": inception, "text": text}
+        return self.model_copy(update=found)
 
     def public(self) -> dict[str, Any]:
         """For reports: the same without folders of one machine."""
         values = self.model_dump(mode="json")
         values["data"]["path"], values["model"] = Path(self.data.path).name, Path(self.model).name
         values["operators"] = {task: Path(path).name for task, path in self.operators.items()}
+        for said in values["text"].values():
+            said["captions"] = said["captions"] and Path(said["captions"]).name
         values["inception"] = None if self.inception is None else Path(self.inception).name
         return values
 
@@ -169,11 +212,12 @@ def load_config(path: str | Path, assignments: Sequence[str] = ()) -> BenchConfi
     methods.0.budget=53).
     """
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open("rb") as file:
+            values = bounded_yaml(file.read(MAX_YAML + 1))
     except OSError as error:
         raise BadInput(f"Cannot read {path}: {error.strerror}.") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
+    except ValueError as error:
+        raise BadInput(f"{path} is not YAML that can be used: {' '.join(str(error).split())}.") from error
     if not isinstance(values, dict):
         raise BadInput(
             f"{path} does not hold a benchmark: fields such as model, tasks and methods were expected."
@@ -183,7 +227,35 @@ def load_config(path: str | Path, assignments: Sequence[str] = ()) -> BenchConfi
     return parse_config(values, str(path))
 
 
+def bounded_yaml(raw: bytes) -> Any:
+    """The value of YAML in UTF-8 of bounded size and depth, without anchors, which can make a small file a
+    huge value.
+    """
+    if len(raw) > MAX_YAML:
+        raise ValueError(f"it has more than {MAX_YAML:,} bytes")
+    try:
+        text = raw.decode("utf-8")
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("it uses anchors, write the values out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise ValueError("it is nested too deeply")
+        return yaml.safe_load(text)
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:  # `? [a]: b`, odd dates
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
 def parse_config(values: dict[str, Any], source: str = "the benchmark") -> BenchConfig:
+    if strange := [key for key in values if not isinstance(key, str)]:
+        raise BadInput(f"{source} cannot be used: {strange[0]!r} is not the name of a field.")
     try:
         return BenchConfig.model_validate(values).located()
     except ValidationError as error:
@@ -194,9 +266,30 @@ def parse_config(values: dict[str, Any], source: str = "the benchmark") -> Bench
         raise BadInput(f"{source} cannot be used: {told}.") from None
 
 
+@cache
+def _captions(path: str) -> dict[str, str]:
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The captions {path} cannot be read: {error}.") from None
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        raise BadInput(f"{path} does not hold captions: a JSON object of image name → text was expected.")
+    return found
+
+
+def _caption(path: str, image: str) -> str:
+    captions = _captions(path)
+    if image not in captions:
+        raise BadInput(f"{path} has no caption for the image {image!r}; it has {len(captions)} others.")
+    return captions[image]
+
+
 def _full(path: str) -> str:
-    found = Path(path).expanduser()
-    return str(found.resolve()) if found.exists() else path
+    try:
+        found = Path(path).expanduser()
+        return str(found.resolve()) if found.exists() else path
+    except (OSError, ValueError, RuntimeError):  # too long for a name, a NUL, an unknown home
+        return path
 
 
 def assign(values: dict[str, Any], assignment: str) -> None:
@@ -207,8 +300,8 @@ def assign(values: dict[str, Any], assignment: str) -> None:
     for part in path:
         node = _step(node, part, where)
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = bounded_yaml(text.encode())
+    except ValueError:
         raise BadInput(f"--set {assignment}: {text!r} is not a YAML value.") from None
     if isinstance(node, list):
         node[_position(node, last, where)] = value

@@ -1,8 +1,10 @@
 """Features of single images, stored beside them, so that distances between sets of images never gather
 anything.
 
-`vgg16`       (512,): the last stage of VGG16, averaged over the image; for the kernel distance, which is not KID
-`inception`   (2048,): the pool features of the Inception network of FID and KID, if its weights are given as a file
+`vgg16`       (512,): the last stage of VGG16, averaged over the image; for the kernel distance, which is
+              not KID
+`inception`   (2048,): the pool features of the Inception network of FID and KID, if its weights are given
+              as a file
 `…_hole`      the same of the hole's bounding box, for tasks that hide pixels
 """
 
@@ -15,7 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.errors import PaseoError
 from paseo.metrics import vgg_features
+from paseo.weights import read_weights
 
 
 def feature_bytes(image: Tensor, hole: Tensor | None, names: str, inception: str | None) -> bytes:
@@ -31,9 +35,11 @@ def feature_bytes(image: Tensor, hole: Tensor | None, names: str, inception: str
 
 
 def read_features(path: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(path) if path.is_file() else {}
+    """The features that are there; a file that is not whole is computed again by the next run."""
+    try:
+        return read_weights(path)[0]
+    except PaseoError:
+        return {}
 
 
 def _features(name: str, image: Tensor, inception: str | None) -> Tensor:

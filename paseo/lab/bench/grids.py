@@ -7,7 +7,8 @@ Below each row the boxed region, half the image's side wide and a quarter high, 
 The box is placed without looking at any restoration:
 
     eyes      a fixed box on the eyes, for aligned faces
-    detail    the window of the truth with the largest mean gradient magnitude; the centre where pixels were hidden
+    detail    the window of the truth with the largest mean gradient magnitude; the centre where pixels were
+              hidden
     hole      the centre of the image
 """
 

@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 
 from paseo.errors import BadInput
-from paseo.train.data import Rule, Source, decode_image, find_images, split
+from paseo.seeds import of_image
+from paseo.train.data import Source, decode_image, find_sources
+from paseo.train.splits import split
 
 Part = Literal["all", "train", "validation", "test"]
 
@@ -49,10 +51,7 @@ class Picture:
 
     def seed(self, purpose: str, seed: int) -> int:
         """63 bits for one purpose ("measurement", "sample") and run seed of this image."""
-        return (
-            int.from_bytes(hashlib.sha256(f"{purpose} {seed} {self.sha256}".encode()).digest()[:8], "big")
-            >> 1
-        )
+        return of_image(seed, self.sha256, purpose)
 
 
 def load_pictures(
@@ -61,17 +60,17 @@ def load_pictures(
     first: int = 0,
     count: int | None = None,
     size: int | None = None,
-    rule: Rule = "auto",
+    rule: str = "auto",
 ) -> list[Picture]:
     """Images `first` … `first + count − 1` of a part of the data, in the order of their names; cropped and
     resized to `size`.
 
-    The parts are those of training (`paseo.train.data.split`): for the synthetic faces test is 0–499,
+    The parts are those of training (`paseo.train.splits.split`): for the synthetic faces test is 0–499,
     validation 500–749.
     """
-    sources = sorted(find_images(data), key=lambda s: s.name)
+    sources = sorted(find_sources(data), key=lambda s: s.name)
     if part != "all":
-        positions = split([s.name for s in sources], rule)[part]
+        positions = split([s.name for s in sources], rule, [s.home for s in sources])[part]
         sources = [sources[int(i)] for i in positions]
     chosen = sources[first : None if count is None else first + count]
     if not chosen or (count is not None and len(chosen) < count):

@@ -4,8 +4,8 @@ depends on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from paseo.lab.bench.cells import Cell, Store, write_plan
 from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config
 from paseo.lab.bench.pictures import Picture, load_pictures
 from paseo.lab.bench.scores import PROTOCOL
-from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.bench.setup import Setup
 from paseo.record import sampler_record
-from paseo.samplers import within
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """The cells of a benchmark, and what cannot be one of them."""
 
     config: BenchConfig
@@ -38,26 +37,25 @@ class Plan:
         }
 
 
-def make_plan(config: BenchConfig) -> Plan:
-    """All cells, grouped by task and method; loads the model to know its hashes and what each method can do."""
+def make_plan(config: BenchConfig) -> BenchPlan:
+    """All cells, grouped by task and method; loads the model for its hashes and what each method can do."""
     pictures = pictures_of(config)
     cells: list[Cell] = []
     unsupported: dict[str, dict[str, str]] = {}
     for task in config.tasks:
-        setup = setup_of(config, task)
         for spec in config.methods:
             if spec.tasks is not None and task not in spec.tasks:
                 continue
-            sampler = sampler_of(config, spec, task)
-            if reason := setup.unsupported(sampler, pictures[0]):
+            setup = setup_of(config, task, spec)
+            if reason := setup.unsupported(setup.recipe.sampler, pictures[0]):
                 unsupported.setdefault(task, {})[spec.label] = reason
                 continue
-            cells += _cells(config, setup, spec, sampler, pictures)
+            cells += _cells(config, setup, spec, pictures)
     _check_unique(cells)
-    return Plan(config, tuple(cells), unsupported)
+    return BenchPlan(config, tuple(cells), unsupported)
 
 
-def write(plan: Plan, folder: Path) -> Store:
+def write(plan: BenchPlan, folder: Path) -> Store:
     """config.yaml, plan.jsonl and unsupported.json; results that are there already stay."""
     write_text(folder / "config.yaml", plan.config.to_yaml())
     write_json(folder / "unsupported.json", plan.unsupported)
@@ -84,27 +82,35 @@ def pictures_of(config: BenchConfig) -> list[Picture]:
     return load_pictures(path, d.part, d.first, d.count, d.size or model.size, d.rule)
 
 
-def setup_of(config: BenchConfig, task: str) -> Setup:
+def setup_of(
+    config: BenchConfig, task: str, spec: MethodSpec | None = None, options: Mapping[str, Any] | None = None
+) -> Setup:
+    """A task with a method's settings, changes and budget; `options` of the model replace the plan's."""
     c = config
-    return Setup(
-        c.model, task, c.sigma_y, c.operators.get(task), c.noise_seed, c.device, dict(c.model_options)
+    setup = Setup(
+        c.model,
+        task,
+        c.sigma_y,
+        c.operators.get(task),
+        c.noise_seed,
+        c.device,
+        dict(c.options_of(task) if options is None else options),
+        preset=c.preset_table,
     )
-
-
-def sampler_of(config: BenchConfig, spec: MethodSpec, task: str) -> Any:
-    """The sampler of a method for a task: kept settings, changes, budget."""
+    if spec is None:
+        return setup
     settings = {**spec.settings, **spec.per_task.get(task, {})}
-    sampler = sampler_for(config.model, task, spec.name, settings, spec.preset)
-    return within(sampler, spec.budget) if spec.budget is not None and sampler.nfe > spec.budget else sampler
+    return replace(setup, method=spec.name, label=spec.preset, settings=settings, budget=spec.budget)
 
 
 def _cells(
-    config: BenchConfig, setup: Setup, spec: MethodSpec, sampler: Any, pictures: Sequence[Picture]
+    config: BenchConfig, setup: Setup, spec: MethodSpec, pictures: Sequence[Picture]
 ) -> Iterator[Cell]:
     chosen = pictures[: spec.count]
+    batch = 1 if config.captioned(setup.task.name) else config.batch
     for seed in config.seeds:
-        for start in range(0, len(chosen), config.batch):
-            together = chosen[start : start + config.batch]
+        for start in range(0, len(chosen), batch):
+            together = chosen[start : start + batch]
             for picture in together:
                 yield Cell(
                     task=setup.task.name,
@@ -112,13 +118,13 @@ def _cells(
                     sigma_y=setup.sigma,
                     noise_seed=setup.noise_seed,
                     method=spec.label,
-                    sampler=sampler_record(sampler),
+                    sampler=sampler_record(setup.recipe.sampler),
                     image=picture.name,
                     image_sha256=picture.sha256,
                     seed=seed,
                     model=config.model,
                     hashes=setup.hashes,
-                    options=dict(config.model_options),
+                    options=setup.recipe.model_options() | config.options_of(setup.task.name, picture.name),
                     protocol=PROTOCOL,
                     metrics=config.metrics,
                     company=tuple(p.sha256 for p in together),

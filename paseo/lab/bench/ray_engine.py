@@ -8,7 +8,11 @@ that loses its worker every time is recorded as failed and the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import secrets
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -18,6 +22,8 @@ from paseo.lab.bench.cells import Cell
 from paseo.lab.bench.compute import Result, worker_for
 from paseo.lab.bench.config import BenchConfig
 from paseo.lab.bench.pictures import Picture
+
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -47,18 +53,45 @@ def run_on_ray(
         ) from None
     o = options or RayOptions()
     started = not ray.is_initialized()
-    if started:
-        ray.init(
-            address=o.address,
-            num_cpus=None if o.address else o.workers,
-            include_dashboard=False,
-            log_to_driver=False,
-        )
-    try:
-        _schedule(ray, config, units, pictures, finish, o)
-    finally:
+    with stdout_kept_clean():
         if started:
-            ray.shutdown()
+            if o.address is None:
+                os.environ |= {k: v for k, v in credentials().items() if k not in os.environ}
+            ray.init(**init_options(o))
+        try:
+            _schedule(ray, config, units, pictures, finish, o)
+        finally:
+            if started:
+                ray.shutdown()
+
+
+def init_options(o: RayOptions) -> dict[str, Any]:
+    """For `ray.init`: a cluster that is started here listens on this machine alone."""
+    quiet = {"include_dashboard": False, "log_to_driver": False}
+    if o.address is not None:
+        return {"address": o.address, "log_to_driver": False}
+    return {"num_cpus": o.workers, "_node_ip_address": LOOPBACK, "dashboard_host": LOOPBACK, **quiet}
+
+
+def credentials() -> dict[str, str]:
+    """A cluster that is started here takes orders from those who know its token, which is new each time."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+@contextmanager
+def stdout_kept_clean() -> Generator[None]:
+    """Ray's processes tell of lost workers on stdout, where `--json -` puts its result: while they run, it
+    is stderr.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _schedule(ray: Any, config: BenchConfig, units: Any, pictures: Any, finish: Any, o: RayOptions) -> None:

@@ -96,7 +96,7 @@ def cost_json(bench: Bench) -> dict[str, Any]:
 
 
 def tables(bench: Bench, *, cost: bool) -> list[Table]:
-    """The overview, once more on common images where methods have different ones, then two tables per task."""
+    """The overview, also on common images where methods have different ones, then two tables per task."""
     common = common_table(bench)
     found = [overview_table(bench), *([common] if common is not None else [])]
     for task in bench.config.tasks:

@@ -17,12 +17,13 @@ from typing import Any, Literal
 
 from paseo.errors import BadInput
 from paseo.files import atomic, write_json
-from paseo.lab.bench.cells import Cell, Store, read_plan, units
+from paseo.lab.bench.cells import Cell, Store, read_plan, units, whole_features, whole_png
 from paseo.lab.bench.compute import Result, Worker, json_bytes, png_bytes
 from paseo.lab.bench.config import BenchConfig
 from paseo.lab.bench.features import feature_bytes
 from paseo.lab.bench.pictures import Picture
 from paseo.lab.bench.plan import config_of, feature_names, pictures_of, setup_of
+from paseo.lock import Busy, is_held, locked
 from paseo.record import conditions
 
 Engine = Literal["local", "ray"]
@@ -60,7 +61,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Tally:
     """What became of a run."""
 
     cells: int  # of the shard
@@ -80,9 +81,30 @@ def run(
     shard: Shard | None = None,
     advance: Advance = lambda n: None,
     ray_options: Any = None,
-) -> Outcome:
+) -> Tally:
     """Compute what is missing. `advance(n)` is told of every n cells that are done, skipped or failed."""
-    start, shard = time.perf_counter(), shard or Shard()
+    part = shard or Shard()
+    read_plan(folder)  # before anything is written: a folder without a plan is no run
+    with locked(folder, "run", f".run-{part.index}-of-{part.count}.lock"):
+        _check_alone(folder, part)
+        return _run(folder, engine, part, advance, ray_options)
+
+
+def _check_alone(folder: Path, part: Shard) -> None:
+    """Shards of one division do not meet; a run that divides the plan otherwise would compute the same
+    cells.
+    """
+    for other in folder.glob(".run-*-of-*.lock"):
+        if not other.stem.endswith(f"-of-{part.count}") and is_held(other):
+            raise Busy(
+                f"{folder} is being computed by a run that divides it otherwise "
+                f"({other.stem[5:].replace('-of-', '/')}, not "
+                f"{part.index}/{part.count}). Wait for it to end."
+            )
+
+
+def _run(folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: Any) -> Tally:
+    start = time.perf_counter()
     config, store, cells = config_of(folder), Store(folder), read_plan(folder)
     _sweep(folder)
     mine = [unit for i, unit in enumerate(units(cells)) if i % shard.count == shard.index]
@@ -96,15 +118,15 @@ def run(
         folder / "conditions.json", {**conditions(), "device": config.device, "threads": config.threads}
     )
     prepare(store, config, [cell for unit in open_units for cell in unit], pictures)
-    job = Job(config, store, pictures, engine, advance, ray_options)
+    job = Computation(config, store, pictures, engine, advance, ray_options)
     first, again = _repeated(open_units)
     for part in (first, again):
-        job.compute(job.adopt(part, cells))
-    return Outcome(count, skipped, job.done, job.failed, time.perf_counter() - start)
+        job.compute(job.reuse_finished(part, cells))
+    return Tally(count, skipped, job.done, job.failed, time.perf_counter() - start)
 
 
 @dataclass
-class Job:
+class Computation:
     """What a run works with, and its tally."""
 
     config: BenchConfig
@@ -128,6 +150,8 @@ class Job:
             self.finish(unit, worker(unit, [self.pictures[sha] for sha in unit[0].company]))
 
     def finish(self, unit: Sequence[Cell], results: Sequence[Result]) -> None:
+        if not (self.store.folder / "plan.jsonl").is_file():
+            raise BadInput(f"The run {self.store.folder} was deleted while it was computed. Plan it again.")
         for cell, result in zip(unit, results, strict=True):
             save(self.store, cell, result)
             self.done, self.failed = (
@@ -136,7 +160,7 @@ class Job:
             )
         self.advance(len(unit))
 
-    def adopt(self, part: Sequence[list[Cell]], cells: Sequence[Cell]) -> list[list[Cell]]:
+    def reuse_finished(self, part: Sequence[list[Cell]], cells: Sequence[Cell]) -> list[list[Cell]]:
         """Copy units whose settings were computed under another label; the rest has to be computed."""
         twins: dict[str, list[Cell]] = {}
         for cell in cells:
@@ -200,16 +224,16 @@ def prepare(
         for cell in {c.image_sha256: c for c in cells if c.task == task}.values():
             picture = pictures[cell.image_sha256]
             target = store.measurement(task, cell.image, cell.image_sha256)
-            if not target.is_file():
+            if not whole_png(target):
                 _write(target, png_bytes(setup.measure([picture])[0]))
             truth = store.truth(cell.image, cell.image_sha256)
-            if not truth.is_file():
+            if not whole_png(truth):
                 _write(truth, png_bytes(picture.tensor))
             hole = setup.pair(picture.tensor[None], [picture]).hole
             features = store.truth(
                 cell.image, cell.image_sha256, ".hole.safetensors" if hole is not None else ".safetensors"
             )
-            if feature_names(config) and not features.is_file():
+            if feature_names(config) and not whole_features(features, feature_names(config)):
                 _write(
                     features,
                     feature_bytes(picture.tensor[None], hole, feature_names(config), config.inception),

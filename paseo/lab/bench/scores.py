@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from paseo.base import HidesPixels
 from paseo.errors import BadInput
 from paseo.metrics import consistency, lpips, psnr, ssim
 
@@ -29,8 +31,10 @@ class Pair:
     @property
     def hole(self) -> Tensor | None:
         """(1,1,H,W): 1 where pixels were hidden; None for tasks that hide none."""
-        observed_at = getattr(self.task.degradation, "observed_at", None)
-        return None if observed_at is None else 1 - observed_at(*self.image.shape[-2:]).to(self.image)
+        A = self.task.degradation
+        if not isinstance(A, HidesPixels):
+            return None
+        return torch.ones(()) - A.observed_at(*self.image.shape[-2:]).to(self.image)
 
 
 @dataclass(frozen=True)

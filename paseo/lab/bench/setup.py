@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from paseo.base import Problem, Watch, ignore
+from paseo.base import BindsNoise, LatentOperator, Problem, Watch, ignore
 from paseo.degrade import Task
 from paseo.degrade import task as find_task
-from paseo.errors import BadInput
 from paseo.hub.device import pick_device
-from paseo.images import to_signed
+from paseo.hub.pretrained import PretrainedModel
 from paseo.lab.bench.pictures import Picture, stack
 from paseo.lab.bench.scores import Pair, eight_bit, score
-from paseo.models import Model, load_model
-from paseo.record import file_sha256
-from paseo.street import Padded, Restored, bound, observed_cells, restore
-from paseo.train.export import codec_folder
+from paseo.models import Model, load_model, own_folder
+from paseo.problem import pose
+from paseo.recipe import Recipe, Request, canonical, resolve
+from paseo.recipe.load import LoadedOperator, load_operator_of
+from paseo.street import Restored, restore
+
+TEXT = ("prompt", "negative_prompt", "guidance")  # options that belong to the request itself
 
 
 @dataclass(frozen=True)
 class Setup:
-    """One model and one task."""
+    """One model and one task, with the method whose settings decide prompt, guidance and sampler."""
 
     model_name: str
     task_name: str
@@ -37,10 +37,38 @@ class Setup:
     noise_seed: int = 0  # of the measurements
     device: str = "cpu"  # or cuda, mps, auto
     options: dict[str, Any] = field(default_factory=dict)  # for `load_model`: prompt, guidance, dtype …
+    method: str = "paseo"
+    label: str | None = None  # a name among the kept settings, if another than the method's
+    preset: str | None = None  # whose kept settings; the model's otherwise
+    settings: Mapping[str, Any] = field(default_factory=dict)  # on top of them
+    budget: int | None = None  # denoiser calls that the method may not exceed
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """As every other door decides it; the seen pixels are never copied into what is scored."""
+        rest = {name: value for name, value in self.options.items() if name not in TEXT}
+        return resolve(
+            Request(
+                model=self.model_name,
+                task=self.task_name,
+                operator=self.operator_path,
+                method=self.method,
+                label=self.label,
+                preset=self.preset,
+                settings=self.settings,
+                budget=self.budget,
+                sigma_y=self.sigma_y,
+                prompt=self.options.get("prompt"),
+                negative_prompt=self.options.get("negative_prompt"),
+                guidance=self.options.get("guidance"),
+                keep_known=False,
+                options=rest,
+            )
+        )
 
     @cached_property
     def model(self) -> Model:
-        return _model(self.model_name, self.device, self.options)
+        return _model(self.recipe, self.device)
 
     @cached_property
     def task(self) -> Task:
@@ -48,35 +76,20 @@ class Setup:
 
     @property
     def sigma(self) -> float:
-        return self.task.sigma_y if self.sigma_y is None else self.sigma_y
+        return self.recipe.sigma_y
 
     @cached_property
-    def operator(self) -> Any:
-        if self.operator_path is None:
-            return self.model.operator(self.task.name).to(pick_device(self.device))
-        from paseo.operators.store import load_operator
+    def loaded(self) -> LoadedOperator:
+        return load_operator_of(self.recipe, self.model)
 
-        return load_operator(
-            self.operator_path, codec_hash=self.model.hashes.get("codec", ""), device=pick_device(self.device)
-        )
+    @property
+    def operator(self) -> LatentOperator | BindsNoise:
+        return self.loaded.operator
 
     @cached_property
     def hashes(self) -> dict[str, str]:
-        """Of everything stored that a result depends on."""
-        folder = self.model.folder
-        operator = folder / "operators" / self.task.name if folder else None
-        if self.operator_path:
-            operator = Path(self.operator_path)
-        found = dict(self.model.hashes)
-        found |= (
-            {f"{p.stem}_file": file_sha256(p) for p in sorted(folder.glob("*.safetensors"))} if folder else {}
-        )
-        found |= (
-            {f"operator_{p.stem}": file_sha256(p) for p in sorted(operator.glob("*.safetensors"))}
-            if operator
-            else {}
-        )
-        return found
+        """Of everything stored that a result depends on: the whole model, and the operator."""
+        return self.model.identity | {f"operator_{name}": sum_ for name, sum_ in self.loaded.files.items()}
 
     def measure(self, pictures: Sequence[Picture]) -> Tensor:
         """(B,3,h,w) in [0,1] units; each image's noise is its own, the same for every method."""
@@ -117,57 +130,31 @@ class Setup:
     @torch.no_grad()
     def problem(self, picture: Picture) -> Problem:
         """What a sampler is given for one picture."""
-        y, degradation = (
-            to_signed(self.measure([picture]).to(pick_device(self.device))),
-            self.task.degradation,
+        return pose(
+            self.measure([picture]),
+            prior=self.model.prior,
+            codec=self.model.codec,
+            operator=self.operator,
+            degradation=self.task.degradation,
+            sigma_y=self.sigma,
+            size=picture.size,
         )
-        lifted = degradation.lift(y, picture.size)
-        fitted = Padded(self.model.codec, picture.size, getattr(self.model.prior, "multiple", 1))
-        y_z = fitted.encode(lifted)
-        cells = observed_cells(degradation, fitted, y_z)
-        return Problem(y, y_z, self.sigma, bound(self.operator, self.sigma), degradation, fitted, cells)
 
 
 _LOADED: dict[str, Model] = {}
 
 
-def _model(name: str, device: str, options: dict[str, Any]) -> Model:
-    """Loaded once per process."""
-    key = json.dumps([name, device, options], sort_keys=True, default=str)
+def _model(recipe: Recipe, device: str) -> Model:
+    """Loaded once per process; prompts of one model share its networks."""
+    key = canonical({"model": recipe.model, "device": device, "options": recipe.options})
+    own = own_folder(recipe.model) is not None  # one of ours; others are put in place by those who load them
     if key not in _LOADED:
-        own = codec_folder(name) is not None  # one of ours; others are put in place by those who load them
-        model = load_model(name, **options) if own else load_model(name, device=device, **options)
+        place = {} if own else {"device": device}
+        _LOADED[key] = model = load_model(recipe.model, **place, **recipe.options)
         for part in (model.prior, model.codec) if own else ():
             if isinstance(part, nn.Module):
                 part.to(pick_device(device))
-        _LOADED[key] = model
-    return _LOADED[key]
-
-
-def sampler_for(
-    model: str, task: str, method: str, settings: dict[str, Any] | None = None, preset_name: str | None = None
-) -> Any:
-    """The tuned settings kept for model and task, or the method's defaults, with changes on top."""
-    from paseo.samplers import method as find_method
-    from paseo.settings.presets import preset
-
-    entry = find_method(method)
-    try:
-        sampler = preset(model, task, preset_name or method).sampler
-    except BadInput as error:
-        if preset_name not in (None, method):
-            fresh = " --set anchor=fresh" if preset_name == "paseo-dagger" else ""
-            raise BadInput(
-                f"{error} Choose some with `paseo tune --task {task} --method {method} --label "
-                f"{preset_name}{fresh}`."
-            ) from None
-        sampler = entry.default
-    if not isinstance(sampler, entry.cls):
-        raise BadInput(
-            f"The preset {preset_name or method!r} of {model} and {task} is a {type(sampler).__name__}, "
-            f"not {entry.title}."
-        )
-    try:
-        return replace(sampler, **(settings or {}))
-    except TypeError as error:
-        raise BadInput(f"{entry.title} does not take these settings: {error}.") from None
+    found = _LOADED[key]
+    if isinstance(found, PretrainedModel):
+        return found.prompted(recipe.prompt or "", recipe.negative_prompt or "", recipe.guidance or 1.0)
+    return found

@@ -66,7 +66,8 @@ class Table:
         head = "".join(f"<th>{html.escape(h)}</th>" for h in self.header)
         body = "".join("<tr>" + "".join(_html(e) for e in row) + "</tr>" for row in self.rows)
         note = f'<p class="note">{html.escape(self.note)}</p>' if self.note else ""
-        return f"<h3>{html.escape(self.title)}</h3><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<h3>{html.escape(self.title)}</h3>{table}{note}"
 
 
 def _markdown(entry: Entry) -> str:
@@ -121,8 +122,9 @@ def paired_table(bench: Bench, task: str, metrics: Sequence[str] = ("lpips", "ps
         )
         for s in others
     )
-    note = f"Paired differences to {method_title(bench.config.reference)} with 95 % bootstrap intervals over images."
-    return Table(f"{title_of(task)}: against {method_title(bench.config.reference)}", header, rows, note)
+    other = method_title(bench.config.reference)
+    note = f"Paired differences to {other} with 95 % bootstrap intervals over images."
+    return Table(f"{title_of(task)}: against {other}", header, rows, note)
 
 
 def overview_table(bench: Bench, name: str = "lpips") -> Table:

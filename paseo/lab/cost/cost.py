@@ -26,17 +26,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.base import Prior, Problem, Sampler
+from paseo.base import Codec, Prior, Sampler
 from paseo.degrade import task as task_named
 from paseo.errors import BadInput
 from paseo.hub.device import pick_device, pick_dtype
 from paseo.lab.cost.networks import Arch, Rig, build_rig
+from paseo.lab.text import Value, columns
 from paseo.metrics.cost import Cost, synchronize
 from paseo.noise import Noise
 from paseo.operators.net import OperatorNet
+from paseo.problem import device_of, pose
 from paseo.samplers.unconditional import unconditional
 from paseo.schedule import Schedule
 from paseo.settings.presets import preset
+from paseo.units import to_signed, to_unit
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GIB = 2**30
@@ -49,7 +52,7 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time
 
 
 @dataclass(frozen=True)
-class Row:
+class CostRow:
     """One task: seconds are of one call or one step, bytes are peaks."""
 
     task: str
@@ -88,7 +91,7 @@ class CostReport:
     versions: dict[str, str]
     parameters: dict[str, int]
     operator_forward: float  # seconds
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
 
     def as_json(self) -> dict[str, Any]:
         rows = [asdict(row) | {"memory_ratio": row.memory_ratio} for row in self.rows]
@@ -100,25 +103,26 @@ class CostReport:
     def text(self) -> str:
         size = ", ".join(f"{name} {count / 1e6:.0f}M" for name, count in self.parameters.items())
         where = f"{self.dtype} on {self.device} ({self.threads} threads, {self.clock} seconds)"
-        head = f"{self.arch} {self.side}×{self.side}, {where}; {size}; operator forward {self.operator_forward:.3g} s"
-        names = (
-            "denoiser s",
-            "correct. s",
-            "encode s",
-            "decode s",
-            "whole s",
-            "time ratio",
-            "peak GiB",
-            "mem. ratio",
-        )
-        columns = f"{'task':8} CFG  P   C " + " ".join(f"{name:>{max(len(name), 8)}}" for name in names)
-        lines = [
-            f"{r.task:8} {r.guidance:3.0f} {r.inner_steps:2d} {r.cg_budget:3d} {r.denoiser:10.3f} "
-            f"{r.correction:10.3f} {r.encode:8.2f} "
-            f"{r.decode:8.2f} {r.whole:8.1f} {r.ratio:10.3f} {r.peak_bytes / GIB:8.2f} {r.memory_ratio:10.3f}"
+        forward = f"operator forward {self.operator_forward:.3g} s"
+        head = f"{self.arch} {self.side}×{self.side}, {where}; {size}; {forward}"
+        header = ("task", "CFG", "P", "C", "denoiser s", "correction s", "encode s", "decode s", "whole s")
+        lines: list[list[Value]] = [
+            [
+                *(
+                    r.task,
+                    r.guidance,
+                    r.inner_steps,
+                    r.cg_budget,
+                    r.denoiser,
+                    r.correction,
+                    r.encode,
+                    r.decode,
+                ),
+                *(r.whole, r.ratio, r.peak_bytes / GIB, r.memory_ratio),
+            ]
             for r in self.rows
         ]
-        return "\n".join([head, columns, *lines])
+        return head + "\n" + columns((*header, "time ratio", "peak GiB", "memory ratio"), lines)
 
 
 class Meter:
@@ -181,6 +185,21 @@ class MeteredPrior:
             return self.prior.x0(x, t)
 
 
+class MeteredCodec:
+    """A codec whose calls are metered."""
+
+    def __init__(self, codec: Codec, meter: Meter) -> None:
+        self.codec, self.meter, self.factor, self.device = codec, meter, codec.factor, device_of(codec)
+
+    def encode(self, x: Tensor) -> Tensor:
+        with self.meter("encode"):
+            return self.codec.encode(x)
+
+    def decode(self, z: Tensor) -> Tensor:
+        with self.meter("decode"):
+            return self.codec.decode(z)
+
+
 def measure_cost(
     arch: Arch = "sd15",
     *,
@@ -192,7 +211,7 @@ def measure_cost(
     clock: str = "wall",
     say: Callable[[str], None] = lambda text: None,
 ) -> CostReport:
-    """Build the networks and measure every task over `steps` time points (2·steps − 3 denoiser calls each)."""
+    """Build the networks and measure every task over `steps` time points (2·steps − 3 denoiser calls)."""
     if steps < 3:
         raise BadInput(f"steps={steps} is too few: a run needs at least 3 time points.")
     unknown = [name for name in tasks if name not in TASKS]
@@ -254,20 +273,19 @@ def measure_task(
     steps: int,
     plain_peak: int,
     clock: Callable[[], float] = time.perf_counter,
-) -> Row:
+) -> CostRow:
     """Encode, sample over a few points, decode; everything timed where it happens."""
     prior = rig.prior(guidance)
     y = torch.rand(1, 3, rig.side, rig.side, generator=torch.Generator().manual_seed(2)).to(rig.device)
     degradation = task_named(name).degradation
-    measured = degradation(2 * y - 1)
+    measured = to_unit(degradation(to_signed(y)))
 
     def run(short: Sampler, meter: Meter) -> None:
-        with meter("encode"):
-            y_z = rig.codec.encode(degradation.lift(measured))
-        problem = Problem(measured, y_z, 0.01, operator.bind(0.01), degradation, rig.codec)
-        z = short(MeteredPrior(prior, meter), problem, Noise(0))
-        with meter("decode"):
-            rig.codec.decode(z)
+        codec = MeteredCodec(rig.codec, meter)
+        problem = pose(
+            measured, prior=prior, codec=codec, operator=operator, degradation=degradation, sigma_y=0.01
+        )
+        codec.decode(short(MeteredPrior(prior, meter), problem, Noise(0)))
         meter.close()
 
     peaks, times = Meter(rig.device, peaks=True), Meter(rig.device, clock=clock)
@@ -285,7 +303,7 @@ def measure_task(
     parts = sum(map(sum, times.seconds.values()))
     base = (2 * sampler.steps - 3) * denoiser + encode + decode
     whole = base + (sampler.steps - 2) * overhead
-    return Row(
+    return CostRow(
         name,
         guidance,
         sampler.inner_steps,

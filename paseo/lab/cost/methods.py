@@ -26,12 +26,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from paseo.base import Codec, Counted, Prior, Problem
+from paseo.base import BindsNoise, Codec, Counted, LatentOperator, Prior, Problem
 from paseo.degrade import task as task_named
+from paseo.lab.text import Value, columns
 from paseo.metrics.cost import Cost
 from paseo.noise import Noise
+from paseo.problem import pose
 from paseo.samplers import METHODS
-from paseo.street import Padded, bound, observed_cells
+from paseo.units import to_signed, to_unit
 
 MIB = 2**20
 
@@ -63,14 +65,15 @@ class MethodCosts:
         return asdict(self)
 
     def text(self) -> str:
-        lines = [f"{self.side}×{self.side} on {self.device} ({self.threads} threads)"]
-        lines.append(
-            f"{'method':10}{'calls/step':>11}{'s/step':>9}{'CPU s/step':>12}{'peak MiB':>10}{'graph MiB':>11}   differentiates"
-        )
-        for r in self.rows:
-            figures = f"{r.nfe / r.steps:11.2f}{r.seconds:9.3f}{r.cpu_seconds:12.3f}{r.peak_bytes / MIB:10.1f}{r.graph_bytes / MIB:11.1f}"
-            lines.append(f"{r.method:10}{figures}   {r.differentiates}")
-        return "\n".join(lines)
+        header = ("method", "calls/step", "s/step", "CPU s/step", "peak MiB", "graph MiB", "differentiates")
+        lines: list[list[Value]] = [
+            [
+                *(r.method, r.nfe / r.steps, r.seconds, r.cpu_seconds),
+                *(r.peak_bytes / MIB, r.graph_bytes / MIB, r.differentiates),
+            ]
+            for r in self.rows
+        ]
+        return f"{self.side}×{self.side} on {self.device} ({self.threads} threads)\n" + columns(header, lines)
 
 
 def measure_methods(
@@ -86,7 +89,7 @@ def measure_methods(
     say: Callable[[str], None] = lambda text: None,
 ) -> MethodCosts:
     """Every method over a few steps of inpainting a random image; `settings` by method replace its defaults."""
-    problem = inpainting(codec, operator, side, torch.device(device))
+    problem = inpainting(prior, codec, operator, side, torch.device(device))
     rows = []
     for name in methods:
         say(f"Measuring {name}")
@@ -105,14 +108,19 @@ def measure_methods(
 
 
 @torch.no_grad()
-def inpainting(codec: Codec, operator: Any, side: int, device: torch.device) -> Problem:
+def inpainting(
+    prior: Prior, codec: Codec, operator: LatentOperator | BindsNoise, side: int, device: torch.device
+) -> Problem:
     """A random image without its centre."""
-    degradation = task_named("inpaint").degradation
-    x = torch.rand(1, 3, side, side, generator=torch.Generator().manual_seed(0)).to(device) * 2 - 1
-    y, fitted = degradation(x), Padded(codec, (side, side))
-    y_z = fitted.encode(y)
-    return Problem(
-        y, y_z, 0.01, bound(operator, 0.01), degradation, fitted, observed_cells(degradation, fitted, y_z)
+    task = task_named("inpaint")
+    x = torch.rand(1, 3, side, side, generator=torch.Generator().manual_seed(0)).to(device)
+    return pose(
+        to_unit(task.degradation(to_signed(x))),
+        prior=prior,
+        codec=codec,
+        operator=operator,
+        degradation=task.degradation,
+        sigma_y=task.sigma_y,
     )
 
 

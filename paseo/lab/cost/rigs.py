@@ -18,7 +18,7 @@ from paseo.operators.net import OperatorNet
 from paseo.samplers import METHODS, method
 
 EMBEDDED, EMBEDDED_SIDE = "embedded", 128
-GENTLE: dict[str, dict[str, Any]] = {
+SAFE_SETTINGS: dict[str, dict[str, Any]] = {
     "silo": {"scale": 0.1},
     "resample": {"guidance": 1e-6},
     "psld": {"guidance": 0.1, "gluing": 0.01},
@@ -52,7 +52,15 @@ def cost_of_methods(
     prior, codec, side = _networks(arch, side, dtype, place)
     operator = OperatorNet(codec.channels).to(place).eval().requires_grad_(False)
     return measure_methods(
-        prior, codec, operator, side=side, steps=steps, methods=names, settings=GENTLE, device=place, say=say
+        prior,
+        codec,
+        operator,
+        side=side,
+        steps=steps,
+        methods=names,
+        settings=SAFE_SETTINGS,
+        device=place,
+        say=say,
     )
 
 

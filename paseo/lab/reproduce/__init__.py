@@ -13,7 +13,7 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, get_type_hints
@@ -22,20 +22,95 @@ from paseo.errors import BadInput
 from paseo.files import write_json
 from paseo.settings.parse import parse
 
-EXPERIMENTS: dict[str, str] = {
-    "tractable": "one perturbed solve against a known Gaussian posterior (the paper's linear-Gaussian table)",
-    "lincheck": "the full sampler with an exact mask and an exact blur against a known posterior (calibration and band energies)",
-    "posterior": "every method's mean and spread against the closed-form posterior (Gaussian and mixture priors)",
-    "main": "five tasks, every method, on the embedded model (the FFHQ table)",
-    "anchors": "five anchors at the same settings",
-    "ofat": "one solver setting at a time: P, C, ρ, r, λ, perturbations",
-    "steps": "14, 28, 56 and 112 steps against quality and time",
-    "cg": "residuals of the truncated CG solves over the steps; one iteration against the kept budget",
-    "draws": "eight draws per image: variation, hole against visible part, worst draw",
-    "inpaint": "anchor × weighting, whole image and hole, and where the differences lie",
-    "jacobian": "the learned operator against decode, degrade, encode: values, directions, adjoint, norm",
-    "lincheck-faces": "lincheck with the embedded model's prior and truths drawn from it",
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper."""
+
+    what: str
+    label: str  # where it stands in the paper
+    needs: str = "an embedded model; more faces with --set data=FOLDER"
+
+    def to_json(self, name: str) -> dict[str, str]:
+        return {
+            "name": name,
+            "label": self.label,
+            "what": self.what,
+            "command": command(name),
+            "needs": self.needs,
+        }
+
+
+NOTHING = "nothing"
+EXPERIMENTS: dict[str, Experiment] = {
+    "tractable": Experiment(
+        "one perturbed solve against a known Gaussian posterior", "tab:tractable", NOTHING
+    ),
+    "lincheck": Experiment(
+        "the full sampler with an exact mask and an exact blur against a known posterior",
+        "tab:lincheck",
+        NOTHING,
+    ),
+    "bands": Experiment("energy per frequency band and the blur's gain in it", "tab:lincheck-bands", NOTHING),
+    "posterior": Experiment(
+        "every method's mean and spread against the closed-form posterior", "(not in the paper)", NOTHING
+    ),
+    "recall": Experiment(
+        "calibration with recall and without it: mask, blur, matrix", "(not in the paper)", NOTHING
+    ),
+    "main": Experiment("five tasks, every method, all published columns", "tab:ffhq-models-full"),
+    "coco": Experiment(
+        "the COCO methods with the two published tables", "tab:coco-models-arc, tab:coco-models-arc-full"
+    ),
+    "anchors": Experiment("five anchors at the same settings", "tab:anchor-ablation"),
+    "ofat": Experiment(
+        "one solver setting at a time: P, C, ρ, r, λ, perturbations", "tab:ofat-rv, tab:ofat-sd35"
+    ),
+    "one-iteration": Experiment(
+        "C = 1 against the kept budget: LPIPS, time, speed-up, memory", "tab:cg-cost-quality"
+    ),
+    "steps": Experiment("14, 28, 56 and 112 steps against quality and time", "tab:pareto"),
+    "cg": Experiment("residuals of the truncated CG solves over the steps", "tab:cg, fig:cg"),
+    "draws": Experiment(
+        "eight draws per image: variation, hole and visible part, worst draw", "tab:draws, fig:draws"
+    ),
+    "inpaint": Experiment(
+        "anchor × weighting, whole image and hole, and where the differences lie",
+        "tab:inpaint-variants, tab:kid-spatial",
+    ),
+    "jacobian": Experiment("the learned operator against decode, degrade, encode", "tab:jacobian"),
+    "affine": Experiment(
+        "the best affine operator against the network",
+        "sec:operator-training-details",
+        "a folder of training images",
+    ),
+    "observations": Experiment(
+        "distance of the observations from the data",
+        "sec:metric-protocol",
+        "images; Inception weights for KID",
+    ),
+    "high-nfe": Experiment(
+        "SILO, ReSample, PSLD, GML-DPS and LDPS at a thousand calls", "tab:nfe-scaling, tab:sd35-1000step"
+    ),
+    "flow-dps": Experiment("FlowDPS and PASEO at 27 calls", "tab:flowdps-27nfe-coco200"),
+    "ding": Experiment("DING on E(y) and on E(x), inside and outside the hole", "sec:competitors-ding"),
+    "lincheck-faces": Experiment(
+        "lincheck with the embedded model's prior and truths drawn from it", "tab:lincheck"
+    ),
+    "lincheck-pictures": Experiment(
+        "random holes, and one draw per CG budget, decoded", "fig:lincheck-inpaint, fig:lincheck-blur"
+    ),
 }
+
+
+def command(name: str) -> str:
+    """How an experiment is run."""
+    return f"paseo reproduce {name}"
+
+
+def listing() -> list[dict[str, str]]:
+    """Label, command and needs of every experiment."""
+    return [experiment.to_json(name) for name, experiment in EXPERIMENTS.items()]
 
 
 class Result(Protocol):

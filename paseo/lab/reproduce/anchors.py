@@ -9,28 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from paseo.lab.paper import PRIORS, under
 from paseo.lab.reproduce.findings import Finding, count
 from paseo.lab.reproduce.variants import Options, Study, carry_out, complete, mean, tasks_of, variant
 
 __all__ = ["Options", "run"]
 
 ANCHORS = ("arc", "denoiser", "linear", "noisy", "fresh")
-PAPER: dict[str, dict[str, tuple[float, ...]]] = {  # in the order of ANCHORS
-    "rv51": {
-        "sr4": (0.135, 0.134, 0.145, 0.161, 0.214),
-        "sr8": (0.205, 0.198, 0.281, 0.667, 0.374),
-        "blur": (0.157, 0.151, 0.214, 0.534, 0.292),
-        "inpaint": (0.140, 0.132, 0.147, 0.430, 0.139),
-        "jpeg": (0.255, 0.223, 0.362, 0.689, 0.679),
-    },
-    "sd35": {
-        "sr4": (0.180, 0.178, 0.178, 0.534, 0.659),
-        "sr8": (0.328, 0.328, 0.330, 0.628, 0.843),
-        "blur": (0.197, 0.198, 0.199, 0.383, 0.233),
-        "inpaint": (0.117, 0.117, 0.118, 0.322, 0.141),
-        "jpeg": (0.347, 0.340, 0.347, 0.596, 0.685),
-    },
-}
 CLOSE = 0.01  # LPIPS, "close" in the paper's words
 
 
@@ -41,7 +26,9 @@ def run(o: Options) -> Study:
     lines: list[list[Any]] = []
     for task in tasks:
         lines.append([task, "here", *(mean(bench, task, a) for a in ANCHORS)])
-        lines += [[task, f"paper {model}", *rows[task]] for model, rows in PAPER.items() if task in rows]
+        for prior in PRIORS:
+            printed = under("anchors", prior).get(task, {})
+            lines.append([task, f"paper {prior}", *(printed.get(a) for a in ANCHORS)])
     header = ("task", "where", *ANCHORS)
     return Study("LPIPS by anchor", o, bench, store, header, lines, findings(complete(bench, tasks, ANCHORS)))
 

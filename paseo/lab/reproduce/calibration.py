@@ -1,11 +1,13 @@
 """Is the truth one more draw? The paper's checks of a set of draws against the latent that was measured.
 
     spread   RMS distance between two draws ÷ RMS distance from a draw to the truth; 1 when calibrated
-    ranks    the rank of the truth among the draws, entry by entry: uniform when calibrated; TV is its distance from that
+    ranks    the rank of the truth among the draws, entry by entry: uniform when calibrated; TV is its
+             distance from that
     bands    energy of the draws in a Fourier band ÷ energy of the truth; 1 is the right amount of detail
 
-The channels of a stationary prior are independent, so each channel of each image counts as one unit: figures
-are ratios of sums over units, and their standard errors are jackknifed over units.
+Figures are ratios of sums over units, and their standard errors are jackknifed over units. The channels of a
+stationary prior are independent, so each channel of each image is a unit there; those of a learned prior
+are not, so a whole image is.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ BANDS: dict[str, tuple[float, float]] = {  # cycles per latent cell
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Sums over units (one per image and channel), enough for every figure."""
+    """Sums over units (one per image, or one per image and channel), enough for every figure."""
 
     between: Tensor  # (U,) mean squared distance between two draws
     to_truth: Tensor  # (U,) mean squared distance from a draw to the truth
@@ -39,6 +41,11 @@ class Evidence:
     def __add__(self, other: Evidence) -> Evidence:
         names = ("between", "to_truth", "ranks", "drawn", "true")
         return Evidence(*(torch.cat([getattr(self, n), getattr(other, n)]) for n in names))
+
+    def pooled(self) -> Evidence:
+        """All units as one."""
+        parts = (self.between, self.to_truth, self.ranks, self.drawn, self.true)
+        return Evidence(*(part.sum(0, keepdim=True) for part in parts))
 
     def spread(self) -> tuple[float, float]:
         return _jackknife(lambda a, b: (a.sum(0) / b.sum(0)).sqrt(), self.between, self.to_truth)
@@ -58,22 +65,25 @@ class Evidence:
         return 0.5 * (h - 1.0 / h.numel()).abs().sum().item()
 
 
-def evidence(draws: Tensor, truth: Tensor, region: Tensor | None = None) -> Evidence:
+def evidence(
+    draws: Tensor, truth: Tensor, region: Tensor | None = None, independent_channels: bool = True
+) -> Evidence:
     """From draws (K, c, h, w) and their truth (1, c, h, w); distances and ranks may be limited to a region
-    (h, w) of cells.
+    (h, w) of cells. Channels are units of their own where they are independent.
     """
     inside = torch.ones(draws.shape[-2:], dtype=torch.bool) if region is None else region
     z, z_true = draws.double()[..., inside], truth.double()[..., inside]  # (K, c, n)
     count = draws.shape[0]
     rank = (z < z_true).sum(0)  # (c, n)
     ranks = torch.stack([torch.bincount(r, minlength=count + 1) for r in rank]).double()
-    return Evidence(
+    found = Evidence(
         2.0 * z.var(0).sum(-1),
         (z - z_true).square().sum(-1).mean(0),
         ranks,
         band_energy(draws),
         band_energy(truth),
     )
+    return found if independent_channels else found.pooled()
 
 
 def band_energy(z: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from typing import Any
 
 from paseo.base import Step
 from paseo.lab.bench.plan import pictures_of, setup_of
+from paseo.lab.paper import PRIORS, figure, under
 from paseo.lab.reproduce.findings import Finding, count
 from paseo.lab.reproduce.lineplots import line_figure
 from paseo.lab.reproduce.variants import Options, Study, carry_out, reference, tasks_of, variant
@@ -24,35 +25,8 @@ from paseo.samplers.paseo import PASEO
 
 __all__ = ["Options", "run"]
 
-BUDGETS = (1, 2, 3, 4, 8, 16)
+BUDGETS = (1, 2, 3, 4, 5, 8, 12, 16)  # 5 and 12 are the paper's for inpainting
 TRACED = 8  # images whose solves are looked at
-PAPER: dict[
-    str, dict[int, tuple[float, float, float]]
-] = {  # mean, median, share above 0.5; tasks and settings pooled
-    "rv51": {
-        1: (2.44, 2.65, 0.97),
-        2: (1.75, 1.32, 0.95),
-        3: (1.42, 1.27, 0.98),
-        4: (1.41, 1.31, 0.84),
-        8: (1.26, 1.14, 0.74),
-        16: (1.01, 0.78, 0.60),
-    },
-    "sd35": {
-        1: (3.25, 0.96, 0.79),
-        2: (1.19, 0.97, 0.92),
-        3: (5.56, 5.69, 0.99),
-        4: (2.71, 1.64, 0.85),
-        8: (2.77, 1.87, 0.84),
-        16: (2.66, 1.70, 0.81),
-    },
-}
-PAPER_ONE = {
-    "sr4": -0.0004,
-    "sr8": -0.0530,
-    "blur": 0.0262,
-    "inpaint": 0.0040,
-    "jpeg": 0.0861,
-}  # ΔLPIPS of C = 1, SD3.5
 
 
 @dataclass
@@ -89,14 +63,19 @@ def run(o: Options) -> Study:
                     PASEO(**reference(o, task, cg_budget=budget)), pictures[i : i + o.batch], watch=watch
                 )
     lines: list[list[Any]] = [[task, c, *summary(r)] for task, row in found.items() for c, r in row.items()]
-    lines += [[f"paper {model}", c, *values] for model, rows in PAPER.items() for c, values in rows.items()]
+    for prior in PRIORS:
+        for c, row in under("cg", prior).items():
+            lines.append([f"paper {prior}", int(c), row["mean"], row["median"], row["above"]])
     single = {
         t: s.against["lpips"]
         for t in tasks
         if (s := bench.summaries.get((t, "C=1"))) is not None and "lpips" in s.against
     }
     more = {
-        "one_iteration": {t: {**i.to_json(), "paper_sd35": PAPER_ONE.get(t)} for t, i in single.items()},
+        "one_iteration": {
+            t: {**i.to_json(), "paper_sd35": figure("one-iteration", t, column="delta")}
+            for t, i in single.items()
+        },
         "residual_by_step": {
             t: {c: [statistics.fmean(s) for s in r.steps if s] for c, r in row.items()}
             for t, row in found.items()

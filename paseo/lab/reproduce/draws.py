@@ -1,9 +1,11 @@
 """Repeatability: eight draws of every image, from one measurement each (the paper's seeds 10 to 17, 50 images
 there).
 
-    ratio      mean RMS distance between two draws ÷ mean RMS distance to the truth; descriptive, not a calibration
+    ratio      mean RMS distance between two draws ÷ mean RMS distance to the truth; descriptive, not a
+               calibration
     std        of a pixel over the draws, in [-1,1] units: whole, hole, visible
-    LPIPS      mean over draws and images; ± the standard deviation over the draws of an image, averaged over images
+    LPIPS      mean over draws and images; ± the standard deviation over the draws of an image, averaged
+               over images
     error      RMS of A(x̂) − A(x) in [-1,1] units: mean, and of the worst of the draws
 
 The settings kept for PASEO, with its own weights for inpainting (the main results' rule, not the supplied
@@ -13,6 +15,7 @@ mask).
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from paseo.degrade import task as find_task
 from paseo.images import read, save_png
 from paseo.lab.bench.aggregate import Bench
 from paseo.lab.bench.cells import Store
+from paseo.lab.paper import PRIORS, Figures, under
 from paseo.lab.reproduce.findings import Finding, span
 from paseo.lab.reproduce.variants import Options, Study, carry_out, reference, tasks_of
 from paseo.sheet import contact_sheet
@@ -31,22 +35,6 @@ __all__ = ["Options", "run"]
 
 SEEDS = tuple(range(10, 18))
 COLUMNS = ("ratio", "std", "std_hole", "std_visible", "lpips", "lpips_std", "error", "worst")
-PAPER: dict[str, dict[str, tuple[float | None, ...]]] = {  # in the order of COLUMNS
-    "rv51": {
-        "sr4": (0.89, 0.039, None, None, 0.137, 0.008, 0.047, 0.050),
-        "sr8": (0.79, 0.039, None, None, 0.210, 0.012, 0.036, 0.039),
-        "blur": (0.83, 0.037, None, None, 0.159, 0.009, 0.033, 0.036),
-        "inpaint": (0.87, 0.070, 0.210, 0.024, 0.158, 0.014, 0.057, 0.058),
-        "jpeg": (0.90, 0.065, None, None, 0.262, 0.015, 0.120, 0.128),
-    },
-    "sd35": {
-        "sr4": (0.77, 0.030, None, None, 0.176, 0.009, 0.025, 0.026),
-        "sr8": (0.78, 0.042, None, None, 0.323, 0.043, 0.022, 0.024),
-        "blur": (0.78, 0.030, None, None, 0.196, 0.026, 0.023, 0.025),
-        "inpaint": (0.86, 0.055, 0.192, 0.010, 0.131, 0.014, 0.035, 0.036),
-        "jpeg": (1.02, 0.071, None, None, 0.354, 0.036, 0.093, 0.098),
-    },
-}
 
 
 def run(o: Options) -> Study:
@@ -59,7 +47,9 @@ def run(o: Options) -> Study:
     for task in tasks:
         if task in here:
             lines.append([task, "here", *(here[task].get(c) for c in COLUMNS)])
-        lines += [[task, f"paper {m}", *rows[task]] for m, rows in PAPER.items() if task in rows]
+        for prior in PRIORS:
+            printed = under("draws", prior).get(task, {})
+            lines.append([task, f"paper {prior}", *(printed.get(c) for c in COLUMNS)])
     header = ("task", "where", *COLUMNS)
     return Study(
         f"{len(seeds)} draws per image",
@@ -126,40 +116,62 @@ def _rms(x: Tensor) -> Tensor:
 def findings(here: dict[str, dict[str, float]]) -> list[Finding]:
     if not here:
         return []
-    ratio = [row["ratio"] for row in here.values()]
-    worst = [row["worst"] / row["error"] - 1 for row in here.values()]
-    noise = [row["lpips_std"] / row["lpips"] for row in here.values()]
+    ratio, worst, noise = (_values(here, figure) for figure in (_ratio, _worst, _variation))
+    printed = {f"{prior} {task}": row for prior in PRIORS for task, row in under("draws", prior).items()}
     found = [
         Finding(
             "Draws differ from each other nearly as much as from the truth.",
-            "ratio 0.77 to 1.02",
+            f"ratio {span(_values(printed, _ratio), 2)}",
             span(ratio, 2),
             min(ratio) > 0.7,
         ),
         Finding(
             "The worst draw agrees with the measurement almost as well as the mean.",
-            "2 to 11 % worse",
-            f"{100 * min(worst):.0f} to {100 * max(worst):.0f} % worse",
-            max(worst) < 0.2,
+            f"{span(_values(printed, _worst), 0)} % worse",
+            f"{span(worst, 0)} % worse",
+            max(worst) < 20,
         ),
         Finding(
             "LPIPS varies little between draws of one image.",
-            "std 6 to 13 % of the mean",
-            f"{100 * min(noise):.0f} to {100 * max(noise):.0f} %",
-            max(noise) < 0.25,
+            f"std {span(_values(printed, _variation), 0)} % of the mean",
+            f"{span(noise, 0)} %",
+            max(noise) < 25,
         ),
     ]
     if "std_hole" in here.get("inpaint", {}):
-        times = here["inpaint"]["std_hole"] / here["inpaint"]["std_visible"]
+        times = _hole_share(here["inpaint"])
+        paper = [_hole_share(under("draws", prior)["inpaint"]) for prior in PRIORS]
         found.append(
             Finding(
                 "The variation sits in the hole.",
-                "9 to 19 times the visible part's",
+                f"{span(paper, 0)} times the visible part's",
                 f"{times:.1f} times",
                 times > 3,
             )
         )
     return found
+
+
+def _values(rows: Mapping[str, Figures], figure: Callable[[Figures], float]) -> list[float]:
+    return [figure(row) for row in rows.values()]
+
+
+def _ratio(row: Figures) -> float:
+    return row["ratio"]
+
+
+def _worst(row: Figures) -> float:
+    """By how many per cent the worst draw's error exceeds the mean's."""
+    return 100 * (row["worst"] / row["error"] - 1)
+
+
+def _variation(row: Figures) -> float:
+    """LPIPS' standard deviation in per cent of its mean."""
+    return 100 * row["lpips_std"] / row["lpips"]
+
+
+def _hole_share(row: Figures) -> float:
+    return row["std_hole"] / row["std_visible"]
 
 
 def sheet(bench: Bench, store: Store, tasks: list[str], out: Path) -> Path:

@@ -5,10 +5,25 @@ beforehand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from paseo.lab.reproduce.lincheck_paper import Finding
 
-__all__ = ["Finding", "count", "span", "verdict"]
+@dataclass(frozen=True)
+class Finding:
+    """A statement of the paper, its figures there and here, and whether it holds here."""
+
+    statement: str
+    paper: str
+    here: str
+    holds: bool
+
+    def to_json(self) -> dict[str, str | bool]:
+        return {"statement": self.statement, "paper": self.paper, "here": self.here, "holds": self.holds}
+
+    def line(self) -> str:
+        return (
+            f"[{'yes' if self.holds else ' no'}] {self.statement}\n      paper {self.paper}; here {self.here}"
+        )
 
 
 def verdict(findings: Sequence[Finding]) -> str:

@@ -17,6 +17,7 @@ from paseo.lab.bench.aggregate import Bench
 from paseo.lab.bench.cells import Store
 from paseo.lab.bench.pictures import stack
 from paseo.lab.bench.plan import pictures_of, setup_of
+from paseo.lab.paper import PRIORS, under
 from paseo.lab.reproduce.findings import Finding, count, span
 from paseo.lab.reproduce.variants import Options, Study, carry_out, reference, tasks_of, variant
 from paseo.operators.check import OperatorCheck, check_operator
@@ -37,22 +38,7 @@ HEADER = (
     "norm",
     "cond. bound",
 )
-PAPER: dict[str, dict[str, tuple[float, ...]]] = {  # in the order of HEADER
-    "rv51": {
-        "sr4": (0.05, 0.19, 0.18, 0.37, 0.44, 0.67, 3e-7, 6.7, 4e8),
-        "sr8": (0.02, 0.16, 0.14, 0.59, 0.64, 0.46, 7e-7, 12.2, 2e9),
-        "blur": (0.005, 0.31, 0.31, 0.63, 0.62, 0.42, 2e-6, 8.3, 9e8),
-        "inpaint": (0.05, 0.22, 0.20, 0.37, 0.55, 0.63, 5e-7, 5.2, 2e8),
-        "jpeg": (0.08, 0.38, 0.36, 0.01, 0.02, 0.98, 9e-7, 10.5, 1e8),
-    },
-    "sd35": {
-        "sr4": (0.01, 0.08, 0.12, 0.90, 0.89, 0.14, 3e-6, 3.5, 8e9),
-        "sr8": (0.025, 0.05, 0.06, 0.96, 0.95, 0.04, 2e-6, 2.3, 5e8),
-        "blur": (0.02, 0.26, 0.26, 0.91, 0.92, 0.22, 4e-6, 1.6, 4e8),
-        "inpaint": (0.01, 0.08, 0.06, 0.87, 0.87, 0.11, 4e-6, 6.1, 2e10),
-        "jpeg": (0.02, 0.28, 0.25, 0.02, 0.03, 0.97, 2e-6, 27.1, 1e11),
-    },
-}
+PRINTED = ("r", "value", "value_again", "cosine", "cosine_again", "magnitude", "adjoint", "norm", "condition")
 
 
 def run(o: Options) -> Study:
@@ -75,7 +61,9 @@ def run(o: Options) -> Study:
             clean.condition_bound,
         ]
         lines.append([task, "here", c.operator_noise, *numbers])
-        lines += [[task, f"paper {m}", *rows[task]] for m, rows in PAPER.items() if task in rows]
+        for prior in PRIORS:
+            printed = under("jacobian", prior).get(task, {})
+            lines.append([task, f"paper {prior}", *(printed.get(c) for c in PRINTED)])
     more = {"checks": {task: c.to_dict() for task, c in checks.items()}}
     return Study(
         "The learned operator against decode, degrade, encode",

@@ -27,21 +27,28 @@ from torch import Tensor
 
 from paseo.base import Problem
 from paseo.errors import BadInput
+from paseo.lab.paper import Figures
 from paseo.lab.reproduce.calibration import BANDS, Evidence, evidence
 from paseo.lab.reproduce.conditions import conditions
-from paseo.lab.reproduce.lincheck_paper import PAPER, SOLVES, Budget, findings
+from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, findings, printed
 from paseo.lab.reproduce.yardstick import exact_draws, sampler_power
+from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.operators.exact import LatentBlur, LatentMask
 from paseo.priors.gaussian import GaussianPrior
 from paseo.samplers.anchor import Anchor
 from paseo.samplers.paseo import PASEO
+from paseo.samplers.weight import Weight
 from paseo.schedule import SD3Flow, grid
 
 Truth = Literal["sampler", "prior"]
 TRUTHS: tuple[Truth, ...] = ("sampler", "prior")
 ANCHORS: tuple[Anchor, ...] = ("fresh", "arc", "denoiser")
 OPERATORS = ("mask", "blur")
+HEADER = (
+    *("anchor", "C", "spread", "±", "TV", *BANDS),
+    *("paper spread", "paper TV", "paper finest", "paper images"),
+)
 Key = tuple[str, str, Budget, Truth]  # operator, anchor, C, truth
 
 
@@ -81,8 +88,8 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
-    """One rule on one operator and one kind of truth; `anchor` is "posterior" for the exact posterior itself."""
+class LincheckRow:
+    """One rule on one operator and one kind of truth; `anchor` is "posterior" for the exact one."""
 
     operator: str
     anchor: str
@@ -99,8 +106,9 @@ class Row:
     def band(self, name: str = "finest") -> float:
         return self.evidence.band(name)[0]
 
-    def paper(self) -> dict[str, float]:
-        return PAPER.get((self.operator, self.anchor, self.budget), {}) if self.truth == "sampler" else {}
+    def paper(self, block: str = "sweep") -> Figures:
+        """The published figures: a blur's from the sweep (64 images), or from the comparison (100 images)."""
+        return printed(self.operator, self.anchor, self.budget, block) if self.truth == "sampler" else {}
 
     def to_json(self) -> dict[str, Any]:
         spread, spread_se = self.evidence.spread()
@@ -119,7 +127,8 @@ class Row:
                 "bands": {name: _finite(e) for name, (_, e) in bands.items()},
             },
             "rank_histogram": self.evidence.histogram().tolist(),
-            "paper": self.paper(),
+            "paper": dict(self.paper()),
+            "paper_comparison": dict(self.paper("compare")) if self.operator == "blur" else {},
         }
 
 
@@ -128,7 +137,7 @@ class LinCheck:
     """All rows, the paper's beside them, and what carries over."""
 
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[LincheckRow, ...]
     seconds: float
 
     def rows(self) -> list[dict[str, Any]]:
@@ -140,7 +149,7 @@ class LinCheck:
             "findings": [f.to_json() for f in findings(self.found)],
         }
 
-    def pick(self, operator: str, truth: Truth = "sampler") -> list[Row]:
+    def pick(self, operator: str, truth: Truth = "sampler") -> list[LincheckRow]:
         return [row for row in self.found if (row.operator, row.truth) == (operator, truth)]
 
     def table(self) -> str:
@@ -149,15 +158,12 @@ class LinCheck:
             f"{o.images} images × {o.draws} draws, {o.channels}×{o.size}×{o.size}, {o.steps} steps; ± one "
             "standard error"
         ]
-        head = (
-            f"{'anchor':<10}{'C':>6}{'spread':>15}{'paper':>7}{'TV':>7}{'paper':>7}"
-            + "".join(f"{b:>8}" for b in BANDS)
-            + f"{'paper':>8}"
-        )
         for operator in OPERATORS:
             for truth in TRUTHS:
-                lines += ["", f"{operator}, truths from the {truth}", head]
-                lines += [_line(row) for row in self.pick(operator, truth)]
+                picked = self.pick(operator, truth)
+                rows = [_line(row) for row in picked]
+                rows += [_line(row, "compare") for row in picked if row.to_json()["paper_comparison"]]
+                lines += ["", f"{operator}, truths from the {truth}", columns(HEADER, rows)]
         return "\n".join(
             [*lines, "", "What carries over from the paper", *(f.line() for f in findings(self.found))]
         )
@@ -183,7 +189,17 @@ class Case:
 
     def problem(self) -> Problem:
         y = self.y.expand(len(self.seeds), *self.y.shape[1:])
-        return Problem(y=y, y_z=y, sigma_y=0.0, operator=self.operator)
+        seen = self.operator.mask[None, None] if isinstance(self.operator, LatentMask) else None
+        return Problem(y=y, y_z=y, sigma_y=0.0, operator=self.operator, observed=seen)
+
+    def rule(self, sampler: PASEO, anchor: Anchor, budget: Budget) -> PASEO:
+        """A mask weights the measurement by itself: the noise of hidden cells is no information, and one CG
+        iteration is then the exact solve.
+        """
+        if budget == "exact":
+            return replace(sampler, anchor=anchor, cg_budget=None)  # solves cell by cell, without weights
+        weight: Weight = "mask" if isinstance(self.operator, LatentMask) else "ones"
+        return replace(sampler, anchor=anchor, cg_budget=budget, weight=weight)
 
     def judge(self, draws: Tensor) -> Evidence:
         return evidence(draws, self.truth, self.region)
@@ -198,29 +214,38 @@ def run(options: Options | None = None) -> LinCheck:
     found: dict[Key, Evidence] = {}
     for key, more in tqdm(_measure(o), total=total, desc="lincheck", unit="run", disable=None, leave=False):
         found[key] = found[key] + more if key in found else more
-    return LinCheck(o, tuple(Row(*key, evidence) for key, evidence in found.items()), perf_counter() - start)
+    return LinCheck(
+        o, tuple(LincheckRow(*key, evidence) for key, evidence in found.items()), perf_counter() - start
+    )
 
 
 def _measure(o: Options) -> Iterator[tuple[Key, Evidence]]:
     """One run after the other, over all truths, operators, images, anchors and budgets."""
-    sampler = PASEO(steps=o.steps, operator_noise=o.r, eta="square")
-    prior = GaussianPrior.natural(o.shape, SD3Flow(), o.exponent)
+    sampler, prior = make_sampler(o), make_prior(o)
     own = prior.covariance.values.view(o.shape)
     powers = {"prior": own, "sampler": sampler_power(own, grid(prior.schedule, o.steps, sampler.eta))}
     for truth in TRUTHS:
         for name in OPERATORS:
-            for case in _cases(o, sampler, prior, name, truth):
+            for case in cases(o, sampler, prior, name, truth):
                 draws = exact_draws(powers[truth], case.operator, case.y, o.r, Noise(case.seeds))
                 yield (name, "posterior", "exact", truth), case.judge(draws)
                 for anchor, budget in product(ANCHORS, SOLVES):
-                    rule = replace(sampler, anchor=anchor, cg_budget=None if budget == "exact" else budget)
+                    rule = case.rule(sampler, anchor, budget)
                     yield (
                         (name, anchor, budget, truth),
                         case.judge(rule(prior, case.problem(), Noise(case.seeds))),
                     )
 
 
-def _cases(o: Options, sampler: PASEO, prior: GaussianPrior, name: str, truth: Truth) -> Iterator[Case]:
+def make_sampler(o: Options) -> PASEO:
+    return PASEO(steps=o.steps, operator_noise=o.r, eta="square")
+
+
+def make_prior(o: Options) -> GaussianPrior:
+    return GaussianPrior.natural(o.shape, SD3Flow(), o.exponent)
+
+
+def cases(o: Options, sampler: PASEO, prior: GaussianPrior, name: str, truth: Truth) -> Iterator[Case]:
     for image in range(o.images):
         first = (
             o.seed * 1000 + image
@@ -244,19 +269,24 @@ def unobserved(sampler: PASEO, prior: GaussianPrior, seed: int) -> Tensor:
     )
 
 
-def _line(row: Row) -> str:
+def _line(row: LincheckRow, block: str = "sweep") -> list[Value]:
+    """With the paper's figures of one block: the sweep has 64 images, mask and comparison have 100."""
     spread, error = row.evidence.spread()
-    paper = row.paper()
-    published = {
-        name: f"{paper[name]:.{digits}f}" if name in paper else ""
-        for name, digits in (("spread", 3), ("tv", 3), ("finest", 2))
-    }
-    cells = "".join(f"{row.band(name):8.2f}" for name in BANDS)
-    return (
-        f"{row.anchor:<10}{row.budget:>6}{spread:8.3f} "
-        f"±{error:5.3f}{published['spread']:>7}{row.evidence.tv():7.3f}{published['tv']:>7}"
-        f"{cells}{published['finest']:>8}"
-    )
+    paper = row.paper(block)
+    sweep = row.operator == "blur" and block == "sweep"
+    images = {True: 64, False: 100}[sweep] if paper else None
+    published = [paper.get(name) for name in ("spread", "tv", "finest")]
+    bands = [row.band(name) for name in BANDS]
+    return [
+        row.anchor,
+        str(row.budget),
+        spread,
+        _finite(error),
+        row.evidence.tv(),
+        *bands,
+        *published,
+        images,
+    ]
 
 
 def _finite(value: float) -> float | None:

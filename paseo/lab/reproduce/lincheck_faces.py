@@ -4,7 +4,8 @@ SD3.5).
 As `lincheck`, with the learned prior instead of a Gaussian one. Truths are drawn from the prior by the
 sampler with nothing observed, so that a calibrated sampler sees them as one more draw; real faces, passed
 through the same last denoiser call, stand beside them. LPIPS is between decoded draws and decoded truth.
-Intervals are standard errors over images and channels.
+Intervals are standard errors over images. A mask is also the weight of the
+measurement, so that one iteration of CG is the exact solve.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from paseo.images import to_signed, to_unit
 from paseo.lab.bench.pictures import load_pictures
 from paseo.lab.reproduce.calibration import Evidence, evidence
 from paseo.lab.reproduce.findings import Finding, verdict
-from paseo.lab.reproduce.lincheck_paper import PAPER, SOLVES, Budget
+from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, printed, quoted
 from paseo.lab.reproduce.lineplots import line_figure
-from paseo.lab.reproduce.variants import columns
+from paseo.lab.text import columns
 from paseo.metrics import lpips
 from paseo.models import Model, load_model
 from paseo.noise import Noise
@@ -35,25 +36,12 @@ from paseo.operators.exact import LatentBlur, LatentMask
 from paseo.record import conditions
 from paseo.samplers.ding import DING
 from paseo.samplers.paseo import PASEO
+from paseo.samplers.weight import Weight
 from paseo.schedule import grid
 
 Truth = Literal["prior", "real"]
 Key = tuple[str, str, str, str]  # operator, rule, C, truth
 ANCHORS = ("fresh", "arc", "denoiser")
-PAPER_LPIPS: dict[tuple[str, str, str], float] = {  # truths from the prior
-    ("mask", "ding", "1"): 0.038,
-    ("mask", "fresh", "1"): 0.038,
-    ("mask", "arc", "1"): 0.037,
-    ("mask", "denoiser", "1"): 0.037,
-    **{
-        ("blur", "arc", c): v
-        for c, v in zip(map(str, SOLVES), (0.085, 0.074, 0.068, 0.069, 0.110, 0.469, 0.799), strict=True)
-    },
-    **{
-        ("blur", "fresh", c): v
-        for c, v in zip(map(str, SOLVES), (0.099, 0.079, 0.070, 0.063, 0.061, 0.085, 0.751), strict=True)
-    },
-}
 HEADER = (
     "operator",
     "rule",
@@ -74,7 +62,7 @@ HEADER = (
 class Options:
     """Sizes; the paper's are 100 images (64 for the sweep) with 20 draws each."""
 
-    model: str = "faces-128"
+    model: str = "auto"
     data: str = "samples"  # real faces: a folder, or those beside the model
     part: str = "test"  # of a folder
     images: int = 8
@@ -95,7 +83,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class FacesRow:
     """One rule on one operator and kind of truth."""
 
     key: Key
@@ -105,12 +93,9 @@ class Row:
     def line(self) -> list[Any]:
         operator, rule, c, truth = self.key
         spread, error = self.evidence.spread()
-        paper = PAPER.get((operator, rule, _budget(c)), {}) if truth == "prior" else {}
-        published = [
-            paper.get("spread"),
-            paper.get("finest"),
-            PAPER_LPIPS.get((operator, rule, c)) if truth == "prior" else None,
-        ]
+        paper = printed(operator, rule, _budget(c))
+        columns = ("spread", "finest", "lpips") if truth == "prior" else ("real_spread", "none", "real_lpips")
+        published = [paper.get(column) for column in columns]
         return [
             *self.key,
             spread,
@@ -127,7 +112,7 @@ class FacesCheck:
     """All rows and what carries over."""
 
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[FacesRow, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         return [dict(zip(HEADER, row.line(), strict=True)) for row in self.found]
@@ -178,41 +163,44 @@ def run(o: Options) -> FacesCheck:
     ):
         before = found.get(key)
         found[key] = (before[0] + more, [*before[1], score]) if before else (more, [score])
-    return FacesCheck(o, tuple(Row(key, e, statistics.fmean(scores)) for key, (e, scores) in found.items()))
+    return FacesCheck(
+        o, tuple(FacesRow(key, e, statistics.fmean(scores)) for key, (e, scores) in found.items())
+    )
 
 
 def _measure(o: Options, model: Model) -> Iterator[tuple[Key, Evidence, float]]:
     """One run after the other, over truths, operators, rules and budgets."""
     sampler = PASEO(steps=o.steps, operator_noise=o.r, eta="square")
     for truth, image, z in truths(o, model, sampler):
-        size = (z.shape[-2], z.shape[-1])
         first = (o.seed * 1000 + image) * 1000
-        decoded = _decoded(model, z)
+        shown = decoded(model, z)
         for name in ("mask", "blur"):
-            operator = LatentMask.holes(size, seed=first + 2) if name == "mask" else LatentBlur.gaussian(size)
-            region = operator.mask < 0.5 if isinstance(operator, LatentMask) else None
-            y = (operator(z) + o.r * Noise(first + 1).like(z)).expand(o.draws, *z.shape[1:])
-            seen = (
-                (operator.mask[None, None].expand(o.draws, 1, *size))
-                if isinstance(operator, LatentMask)
-                else None
-            )
-            problem = Problem(y=y, y_z=y, sigma_y=0.0, operator=operator, observed=seen)
+            problem = exact_problem(name, z, o, first)
+            region = problem.observed[0, 0] < 0.5 if problem.observed is not None else None
             for rule, c, method in rules(sampler, name, o):
                 drawn = method(model.prior, problem, Noise(range(first + 3, first + 3 + o.draws)))
-                score = (
-                    lpips(_decoded(model, drawn), decoded.expand(o.draws, *decoded.shape[1:])).mean().item()
-                )
-                yield (name, rule, c, truth), evidence(drawn, z, region), score
+                score = lpips(decoded(model, drawn), shown.expand(o.draws, *shown.shape[1:])).mean().item()
+                yield (name, rule, c, truth), evidence(drawn, z, region, independent_channels=False), score
+
+
+def exact_problem(name: str, z: Tensor, o: Options, first: int) -> Problem:
+    """A latent behind random holes or a circular blur with noise r, once for each draw."""
+    size = (z.shape[-2], z.shape[-1])
+    operator = LatentMask.holes(size, seed=first + 2) if name == "mask" else LatentBlur.gaussian(size)
+    y = (operator(z) + o.r * Noise(first + 1).like(z)).expand(o.draws, *z.shape[1:])
+    seen = operator.mask.expand(o.draws, 1, *size) if isinstance(operator, LatentMask) else None
+    return Problem(y=y, y_z=y, sigma_y=0.0, operator=operator, observed=seen)
 
 
 def rules(sampler: PASEO, operator: str, o: Options) -> Iterator[tuple[str, str, Any]]:
     """A mask is solved by one iteration; a blur is where the budget matters."""
     if operator == "mask":
         yield "ding", "1", DING(steps=o.steps, observation_noise=o.r, eta="square")
+    weight: Weight = "mask" if operator == "mask" else "ones"
     for anchor in ANCHORS:
         for c in SOLVES if operator == "blur" else (1,):
-            yield anchor, str(c), replace(sampler, anchor=anchor, cg_budget=None if c == "exact" else c)
+            budget = None if c == "exact" else c
+            yield anchor, str(c), replace(sampler, anchor=anchor, cg_budget=budget, weight=weight)
 
 
 def truths(o: Options, model: Model, sampler: PASEO) -> Iterator[tuple[Truth, int, Tensor]]:
@@ -242,7 +230,7 @@ def truths(o: Options, model: Model, sampler: PASEO) -> Iterator[tuple[Truth, in
 
 
 @torch.no_grad()
-def _decoded(model: Model, z: Tensor) -> Tensor:
+def decoded(model: Model, z: Tensor) -> Tensor:
     return to_unit(model.codec.decode(z)).clamp(0, 1)
 
 
@@ -250,7 +238,7 @@ def _budget(c: str) -> Budget:
     return "exact" if c == "exact" else int(c)
 
 
-def findings(found: tuple[Row, ...]) -> list[Finding]:
+def findings(found: tuple[FacesRow, ...]) -> list[Finding]:
     at = {row.key: row for row in found}
     masks = [at["mask", rule, "1", "prior"].evidence.spread() for rule in ("ding", *ANCHORS)]
     off = [abs(s - 1) - min(e, 1.0) for s, e in masks]
@@ -264,7 +252,7 @@ def findings(found: tuple[Row, ...]) -> list[Finding]:
     return [
         Finding(
             "With a mask every rule is within 3 % of calibrated.",
-            "spread 1.023 to 1.029",
+            f"spread {quoted('mask', 'spread', (1,))}",
             spreads,
             max(off) <= 0.03,
         ),
@@ -282,7 +270,7 @@ def findings(found: tuple[Row, ...]) -> list[Finding]:
         ),
         Finding(
             "The exact solve puts too much energy into the finest band.",
-            "14.5 to 18.7 times",
+            f"{quoted('compare', 'finest', ('exact',), digits=1)} times",
             ", ".join(f"{e:.1f}" for e in energy),
             min(energy) > 1.5,
         ),

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paseo.files import atomic
-from paseo.lab.reproduce.lincheck_paper import PAPER, SOLVES, Budget
+from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, printed
 
 if TYPE_CHECKING:
-    from paseo.lab.reproduce.lincheck import Row
+    from paseo.lab.reproduce.lincheck import LincheckRow
 
 COLOURS = {"fresh": "tab:orange", "arc": "tab:blue", "denoiser": "tab:green", "posterior": "0.4"}
 STYLES = {
@@ -26,7 +26,7 @@ LABELS = {
 }
 
 
-def sweep_figure(rows: Sequence[Row], path: Path) -> Path:
+def sweep_figure(rows: Sequence[LincheckRow], path: Path) -> Path:
     """Finest-band energy and spread of the blur against the CG budget; dashed is the paper on SD3.5."""
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def sweep_figure(rows: Sequence[Row], path: Path) -> Path:
     return _save(figure, path)
 
 
-def rank_figure(rows: Sequence[Row], path: Path) -> Path:
+def rank_figure(rows: Sequence[LincheckRow], path: Path) -> Path:
     """Rank of the truth among the draws; flat at the dotted line is calibrated."""
     from matplotlib.figure import Figure
 
@@ -99,11 +99,8 @@ def _curve(axis: Any, points: list[tuple[float, float]], anchor: str) -> None:
 
 
 def _published(axis: Any, name: str, anchor: str) -> None:
-    known = [
-        (i, PAPER["blur", anchor, c][name])
-        for i, c in enumerate(SOLVES)
-        if name in PAPER.get(("blur", anchor, c), {})
-    ]
+    rows = [(i, printed("blur", anchor, c)) for i, c in enumerate(SOLVES)]
+    known = [(i, row[name]) for i, row in rows if name in row]
     style = "--" if len(known) == len(SOLVES) else ""  # points alone where the paper has no sweep
     axis.plot(
         [i for i, _ in known],

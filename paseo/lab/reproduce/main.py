@@ -6,11 +6,14 @@ block. Baselines use the true degradation. Where no settings are kept for a meth
 and the note in the table says so. Places are counted pair by pair, on the images that both methods have.
 
     paseo reproduce main --set data=FACES                  computes, all methods on the same images
-    paseo reproduce main --set run=out/bench               reads a finished `paseo bench run`, where slow methods may have fewer
+    paseo reproduce main --set run=out/bench               reads a finished `paseo bench run`, where slow
+    methods may have fewer
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +23,12 @@ from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench, Summary
 from paseo.lab.bench.cells import Store
 from paseo.lab.bench.report import write_report
+from paseo.lab.paper import PRIORS, TASKS, Figures, under
 from paseo.lab.reproduce.findings import Finding, count
-from paseo.lab.reproduce.main_paper import PAPER
 from paseo.lab.reproduce.variants import Options as Common
 from paseo.lab.reproduce.variants import Study, carry_out, tasks_of
 from paseo.samplers import METHODS
-from paseo.settings.presets import presets
+from paseo.settings.presets import Preset, presets
 
 __all__ = ["Options", "run"]
 
@@ -36,19 +39,10 @@ MASKS_ONLY = (
     "diffpir",
     "ddnm",
 )  # closed forms for a latent mask: no operator to hold in memory
-HEADER = (
-    "task",
-    "method",
-    "LPIPS",
-    "PSNR",
-    "KD ×10³",
-    "NFE",
-    "CPU s",
-    "MiB",
-    "rv51 LPIPS",
-    "sd35 LPIPS",
-    "settings",
-)
+Rows = Mapping[str, Figures]  # method → published figures
+COLUMNS = ("lpips", "psnr", "kid", "nfe", "seconds", "gib")
+HEADER = ("task", "method", "where", "LPIPS", "PSNR", "distance ×10³", "NFE", "s", "GiB", "settings")
+TABLES = {f"paper {prior}": ("ffhq", prior) for prior in PRIORS}  # name of a row → its published table
 
 
 @dataclass(frozen=True)
@@ -57,50 +51,64 @@ class Options(Common):
 
 
 def run(o: Options) -> Study:
-    bench, store = (
-        (aggregate.load(Path(o.run)), Store(Path(o.run)))
-        if o.run
-        else carry_out(o, "main", methods(o), tasks_of(o), features=True)
-    )
+    return compare(o, "main", METHODS, TABLES, "The main comparison")
+
+
+def compare(
+    o: Options, name: str, chosen: Iterable[str], tables: Mapping[str, tuple[str, ...]], title: str
+) -> Study:
+    """Compute, or read a finished run, and set the paper's tables beside it."""
+    if o.run:
+        bench, store = aggregate.load(Path(o.run)), Store(Path(o.run))
+    else:
+        bench, store = carry_out(o, name, methods(o, chosen), tasks_of(o), features=True)
     tasks = measured(bench)
-    kept = _kept(o.model)
+    lines = table(bench, tasks, tables, _kept(o.preset or o.model))
+    found = findings(bench, tasks, tables) if bench.complete else []
+    return Study(title, o, bench, store, HEADER, lines, found, charts=lambda out: charts(store.folder, out))
+
+
+def table(
+    bench: Bench,
+    tasks: Sequence[str],
+    tables: Mapping[str, tuple[str, ...]],
+    kept: Mapping[str, Mapping[str, Preset]],
+) -> list[list[Any]]:
+    """For each task and method, what was measured here and every column that the paper published."""
     lines: list[list[Any]] = []
     for task in tasks:
-        for s in bench.of(task):
-            published = [PAPER[m].get(task, {}).get(s.method) for m in ("rv51", "sd35")]
-            tuned = "kept" if s.method in kept.get(task, {}) else "defaults"
-            lines.append(
-                [task, s.method, *_measured(s), *(row[1] if row else None for row in published), tuned]
-            )
-        lines += [[task, label, *[None] * 8, "n/a"] for label in bench.unsupported.get(task, {})]
-    found = findings(bench, tasks) if bench.complete else []
-    return Study(
-        "The main comparison",
-        o,
-        bench,
-        store,
-        HEADER,
-        lines,
-        found,
-        charts=lambda out: charts(store.folder, out),
-    )
+        printed = {where: under(*key, task) for where, key in tables.items()}
+        here = {s.method: s for s in bench.of(task)}
+        for method in dict.fromkeys([*here, *(m for rows in printed.values() for m in rows)]):
+            if s := here.get(method):
+                tuned = "kept" if method in kept.get(task, {}) else "defaults"
+                lines.append([task, method, "here", *_measured(s), tuned])
+            for where, rows in printed.items():
+                if row := rows.get(method):
+                    lines.append([task, method, where, *(row.get(c) for c in COLUMNS), None])
+        none = [None] * len(COLUMNS)
+        lines += [[task, label, "here", *none, "n/a"] for label in bench.unsupported.get(task, {})]
+    return lines
 
 
-def methods(o: Options) -> list[dict[str, Any]]:
-    """All of them; in a quick run three, with few steps."""
-    names = ["paseo", "ding", "ldps"] if o.steps else list(METHODS)
-    found: list[dict[str, Any]] = [{"name": n, "budget": BUDGET if n == "paseo" else OTHERS} for n in names]
+def methods(o: Options, chosen: Iterable[str] = METHODS) -> list[dict[str, Any]]:
+    """Those of a table; in a quick run three, with few steps."""
     if o.steps:
-        return [{**m, "settings": {"steps": o.steps}} for m in found]
-    dagger: dict[str, Any] = {"name": "paseo", "label": "paseo-dagger", "budget": BUDGET}
-    has = all("paseo-dagger" in row for row in _kept(o.model).values()) and bool(_kept(o.model))
-    found.insert(
-        1, {**dagger, "preset": "paseo-dagger"} if has else {**dagger, "settings": {"anchor": "fresh"}}
-    )
+        quick = [n for n in ("paseo", "ding", "ldps", "flow-dps") if n in chosen][:3]
+        return [{"name": n, "settings": {"steps": o.steps}} for n in quick]
+    kept = _kept(o.preset or o.model)
+    budgets = (
+        {} if o.preset else {n: BUDGET if n == "paseo" else OTHERS for n in chosen}
+    )  # a preset has its own
+    found: list[dict[str, Any]] = [{"name": n, "budget": budgets.get(n)} for n in chosen]
+    dagger: dict[str, Any] = {"name": "paseo", "label": "paseo-dagger", "budget": budgets.get("paseo")}
+    has = bool(kept) and all("paseo-dagger" in row for row in kept.values())
+    change = {"preset": "paseo-dagger"} if has else {"settings": {"anchor": "fresh"}}
+    found.insert(1, {**dagger, **change})
     return found
 
 
-def _kept(model: str) -> dict[str, dict[str, Any]]:
+def _kept(model: str) -> dict[str, dict[str, Preset]]:
     try:
         return presets(model)
     except BadInput:
@@ -108,8 +116,11 @@ def _kept(model: str) -> dict[str, dict[str, Any]]:
 
 
 def _measured(s: Summary) -> list[float | int | None]:
+    """In the order of COLUMNS; the kernel distance on VGG16 features stands where the paper has KID, and
+    memory is the peak above the loaded model.
+    """
     distance = 1e3 * s.distances["kernel_vgg16"][0] if "kernel_vgg16" in s.distances else None
-    memory = s.cost["extra_bytes"] / 2**20 if "extra_bytes" in s.cost else None
+    memory = s.cost["extra_bytes"] / 2**30 if "extra_bytes" in s.cost else None
     return [s.metrics["lpips"].mean, s.metrics["psnr"].mean, distance, s.nfe, s.seconds("cpu"), memory]
 
 
@@ -137,7 +148,7 @@ def _gain(a: Summary, b: Summary, metric: str) -> float:
     return sum(mine[i] - theirs[i] for i in sorted(mine.keys() & theirs.keys()))
 
 
-def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
+def findings(bench: Bench, tasks: list[str], tables: Mapping[str, tuple[str, ...]] = TABLES) -> list[Finding]:
     place = ranks(bench, tasks)
     others = {t: [s for s in bench.of(t) if s.method not in (*OURS, "ding")] for t in tasks}
     own = {t: bench.summaries[t, "paseo"] for t in tasks}
@@ -155,26 +166,31 @@ def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
     found = [
         Finding(
             "PASEO is first or second in LPIPS on every task.",
-            "SD3.5: 5 of 5",
+            quoted(tables, lambda rows: place_of(rows) <= 2),
             f"places: {shown}",
             max(place.values()) <= 2,
         ),
         Finding(
             "PASEO is first on at least three tasks.",
-            "RV 3, SD3.5 4",
+            quoted(tables, lambda rows: place_of(rows) == 1),
             count([p == 1 for p in place.values()]),
             list(place.values()).count(1) >= 3,
         ),
-        Finding("PASEO is faster than every method but DING.", "on every task", count(faster), all(faster)),
+        Finding(
+            "PASEO is faster than every method but DING.",
+            quoted(tables, lambda rows: rows["paseo"]["seconds"] < min(_column(rows, "seconds"))),
+            count(faster),
+            all(faster),
+        ),
         Finding(
             "PASEO needs the least memory, with the closed forms for masks.",
-            "on every task",
+            quoted(tables, lambda rows: rows["paseo"]["gib"] < min(_column(rows, "gib"))),
             count(leaner),
             all(leaner),
         ),
         Finding(
             "Some baseline has a higher PSNR: that is the price.",
-            "ReSample on 4 of 5 tasks",
+            quoted(tables, lambda rows: rows["paseo"].get("psnr", math.inf) < max(_column(rows, "psnr"))),
             count(sharper),
             sum(sharper) > len(sharper) / 2,
         ),
@@ -199,6 +215,24 @@ def findings(bench: Bench, tasks: list[str]) -> list[Finding]:
             )
         )
     return found
+
+
+def quoted(tables: Mapping[str, tuple[str, ...]], holds: Callable[[Rows], bool]) -> str:
+    """On how many tasks of each published table a statement holds."""
+    return "; ".join(
+        f"{where.removeprefix('paper ')} {count([holds(under(*key, task)) for task in TASKS])}"
+        for where, key in tables.items()
+    )
+
+
+def place_of(rows: Rows) -> int:
+    """PASEO's place in LPIPS among the others of a published table, counted from 1."""
+    return 1 + sum(value < rows["paseo"]["lpips"] for value in _column(rows, "lpips", but=()))
+
+
+def _column(rows: Rows, column: str, but: Sequence[str] = ("ding",)) -> list[float]:
+    """Of the baselines."""
+    return [row[column] for m, row in rows.items() if m not in (*OURS, *but) and column in row] or [-math.inf]
 
 
 def charts(folder: Path, out: Path) -> list[Path]:

@@ -4,11 +4,14 @@ Every method restores the same measurements of `paseo.lab.reproduce.posterior_ca
 at the paper's budgets (PASEO 53 denoiser calls, all others at most 79), many draws per measurement:
 
     mean_error    ‖mean of the draws − posterior mean‖ / ‖posterior mean − prior mean‖
-    spread        √(variance of the draws / posterior variance), along the directions that the measurement shows (seen) and
-                  along the others (hidden); 1 is right, below 1 is over-confident
-    coverage      how often an entry of a draw lies in the posterior's central 90 % (of a Gaussian with its mean and variance)
-    distance      of means and of widths along the posterior's principal directions, √(Σ Δm² + Δs²), over the posterior's width
-    modes         total variation between the weights of the modes among draws and in the posterior (mixture only)
+    spread        √(variance of the draws / posterior variance), along the directions that the measurement
+                  shows (seen) and along the others (hidden); 1 is right, below 1 is over-confident
+    coverage      how often an entry of a draw lies in the posterior's central 90 % (of a Gaussian with its
+                  mean and variance)
+    distance      of means and of widths along the posterior's principal directions, √(Σ Δm² + Δs²), over
+                  the posterior's width
+    modes         total variation between the weights of the modes among draws and in the posterior (mixture
+                  only)
 
 Draws of the posterior itself (`exact`) say what a finite number of draws can show at best. A method's step
 size, for PASEO its number of CG iterations, is chosen on another measurement by `distance`, the same number
@@ -33,6 +36,7 @@ from paseo.errors import BadInput, NotFinite
 from paseo.files import atomic
 from paseo.lab.reproduce.conditions import conditions
 from paseo.lab.reproduce.posterior_cases import SCHEDULES, Case, R, Target, cases
+from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.priors.mixture import Mixture
 from paseo.samplers import METHODS, within
@@ -93,7 +97,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Row:
+class PosteriorRow:
     case: str
     method: str
     nfe: int
@@ -114,7 +118,7 @@ class Row:
 @dataclass(frozen=True)
 class Posteriors:
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[PosteriorRow, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         return [row.to_json() for row in self.found]
@@ -123,24 +127,12 @@ class Posteriors:
         return {"conditions": conditions()}
 
     def table(self) -> str:
-        lines, case = (
-            [f"{'method':<13}{'NFE':>5}" + "".join(f"{s:>14}" for s in STATISTICS) + "   chosen"],
-            "",
-        )
+        lines: list[list[Value]] = []
         for row in self.found:
-            if row.case != case:
-                case = row.case
-                lines.append(f"-- {case}")
-            if row.reason:
-                lines.append(f"{row.method:<13}{'':>5}  {row.reason}")
-                continue
-            cells = "".join(
-                f"{'-':>14}" if math.isnan(row.measured[s]) else f"{row.measured[s]:14.3f}"
-                for s in STATISTICS
-            )
+            figures = [None if math.isnan(row.measured[s]) else row.measured[s] for s in STATISTICS]
             chosen = " ".join(f"{k}={v:.3g}" for k, v in row.setting.items())
-            lines.append(f"{row.method:<13}{row.nfe or '':>5}{cells}   {chosen}")
-        return "\n".join(lines)
+            lines.append([row.case, row.method, row.nfe or None, *figures, row.reason or chosen])
+        return columns(("case", "method", "NFE", *STATISTICS, "chosen, or why not"), lines)
 
     def plots(self, out: Path) -> list[Path]:
         """Mean error against spread, one panel per case."""
@@ -168,7 +160,7 @@ class Posteriors:
 def run(options: Options | None = None) -> Posteriors:
     """Every method on every case it can express."""
     o = options or Options()
-    found: list[Row] = []
+    found: list[PosteriorRow] = []
     for case in cases(o.schedule):
         found.append(exact(case, o))
         found.extend(measure(case, name, o) for name in o.names)
@@ -183,34 +175,34 @@ def method_named(name: str) -> Any:
     return within(replace(base, **SETTINGS[name]), BUDGET.get(name, 79))
 
 
-def exact(case: Case, o: Options) -> Row:
+def exact(case: Case, o: Options) -> PosteriorRow:
     """Draws of the posterior itself."""
     start, figures = time.perf_counter(), []
     for k in range(o.measurements):
         target = case.target(case.measure(o.seed + k))
         draws = target.law.sample(Noise(list(range(o.draws))))
         figures.append(statistics(target, draws.flatten(1).double(), case))
-    return Row(case.name, "exact", 0, {}, _mean(figures), time.perf_counter() - start)
+    return PosteriorRow(case.name, "exact", 0, {}, _mean(figures), time.perf_counter() - start)
 
 
-def measure(case: Case, name: str, o: Options) -> Row:
+def measure(case: Case, name: str, o: Options) -> PosteriorRow:
     """One row: the reason why not, or the search and then the figures."""
     sampler = method_named(name)
     if reason := sampler.unsupported(case.problem(case.measure(o.seed), 1)):
-        return Row(case.name, name, 0, {}, dict.fromkeys(STATISTICS, math.nan), 0.0, reason)
+        return PosteriorRow(case.name, name, 0, {}, dict.fromkeys(STATISTICS, math.nan), 0.0, reason)
     try:
         sampler, setting = search(case, name, sampler, o)
         start = time.perf_counter()
         outcomes = [_figures(case, sampler, o.seed + k, o.draws) for k in range(o.measurements)]
     except NotFinite as error:
-        return Row(case.name, name, 0, {}, dict.fromkeys(STATISTICS, math.nan), 0.0, str(error))
-    return Row(
+        return PosteriorRow(case.name, name, 0, {}, dict.fromkeys(STATISTICS, math.nan), 0.0, str(error))
+    return PosteriorRow(
         case.name, name, outcomes[0][1], setting, _mean([f for f, _ in outcomes]), time.perf_counter() - start
     )
 
 
 def search(case: Case, name: str, sampler: Any, o: Options) -> tuple[Any, dict[str, float]]:
-    """The step size with the smallest distance on another measurement; trials are spaced by a factor of four."""
+    """The step size with the smallest distance on another measurement; trials are a factor of four apart."""
     if name in NOTHING_TO_TUNE:
         return sampler, {}
     field, values = trial_values(name, sampler, o.trials)

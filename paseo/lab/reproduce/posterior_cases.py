@@ -67,7 +67,7 @@ class Case:
         y = y.expand(draws, *SHAPE)
         seen = self.operator.mask.expand(y.shape) if isinstance(self.operator, LatentMask) else None
         return Problem(
-            y, y, R / 2, self.operator, AsDegradation(self.operator, self.name), IdentityCodec(1), seen
+            y, y, R, self.operator, AsDegradation(self.operator, self.name), IdentityCodec(1), seen
         )
 
     def target(self, y: Tensor) -> Target:

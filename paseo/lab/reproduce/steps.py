@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.lab.bench.aggregate import Bench
+from paseo.lab.paper import PRIORS, TASKS, under
 from paseo.lab.reproduce.findings import Finding, count, span
 from paseo.lab.reproduce.lineplots import line_figure
 from paseo.lab.reproduce.variants import Options, Study, carry_out, complete, mean, tasks_of, variant
@@ -17,24 +18,7 @@ from paseo.lab.reproduce.variants import Options, Study, carry_out, complete, me
 __all__ = ["Options", "run"]
 
 POINTS, QUICK_POINTS = (14, 28, 56, 112), (4, 8)
-PAPER: dict[
-    str, dict[str, tuple[tuple[float, float, float], ...]]
-] = {  # LPIPS, PSNR, seconds for each of POINTS
-    "rv51": {
-        "sr4": ((0.213, 26.6, 6), (0.135, 28.1, 11), (0.163, 28.4, 23), (0.238, 28.1, 46)),
-        "sr8": ((0.272, 25.5, 5), (0.205, 26.8, 12), (0.224, 27.1, 24), (0.303, 26.9, 47)),
-        "blur": ((0.216, 26.6, 8), (0.157, 27.8, 17), (0.165, 28.4, 34), (0.205, 28.3, 70)),
-        "inpaint": ((0.146, 21.5, 15), (0.140, 21.5, 30), (0.152, 21.8, 65), (0.158, 22.0, 127)),
-        "jpeg": ((0.438, 20.5, 4), (0.255, 24.6, 8), (0.295, 25.9, 17), (0.410, 25.5, 34)),
-    },
-    "sd35": {
-        "sr4": ((0.235, 29.3, 5), (0.180, 30.0, 11), (0.203, 30.1, 22), (0.220, 30.1, 46)),
-        "sr8": ((0.414, 26.3, 4), (0.328, 27.3, 8), (0.388, 27.3, 17), (0.428, 27.3, 38)),
-        "blur": ((0.292, 28.2, 4), (0.197, 29.6, 9), (0.197, 30.2, 18), (0.230, 30.2, 36)),
-        "inpaint": ((0.145, 21.5, 6), (0.117, 22.6, 11), (0.111, 23.0, 23), (0.117, 23.0, 45)),
-        "jpeg": ((0.478, 22.5, 7), (0.347, 25.1, 14), (0.338, 25.8, 32), (0.343, 26.2, 60)),
-    },
-}
+COLUMNS = ("lpips", "psnr", "seconds")
 
 
 def run(o: Options) -> Study:
@@ -46,11 +30,9 @@ def run(o: Options) -> Study:
     lines: list[list[Any]] = []
     for task in tasks:
         lines.append([task, "here", *(v for label in labels for v in _figures(bench, task, label))])
-        lines += [
-            [task, f"paper {m}", *(v for triple in rows[task][: len(points)] for v in triple)]
-            for m, rows in PAPER.items()
-            if task in rows
-        ]
+        for prior in PRIORS:
+            rows = list(under("steps", prior, task).values())[: len(points)]
+            lines.append([task, f"paper {prior}", *(row[c] for row in rows for c in COLUMNS)])
     header = ("task", "where", *(f"{label} {what}" for label in labels for what in ("LPIPS", "PSNR", "s")))
     lpips, psnr = (complete(bench, tasks, labels, metric) for metric in ("lpips", "psnr"))
     seconds = {t: [bench.summaries[t, label].seconds("cpu") or 0.0 for label in labels] for t in lpips}
@@ -103,11 +85,17 @@ def findings(
         Finding("PSNR keeps rising beyond 28 steps.", "10 of 10 rows", count(sharper), all(sharper)),
         Finding(
             "Time is proportional to the steps.",
-            "112 take 4.1 to 4.8 times as long as 28",
+            f"112 take {span(published_ratios(), 1)} times as long as 28",
             span(ratios, 1),
             all(3 < r < 5 for r in ratios),
         ),
     ]
+
+
+def published_ratios() -> list[float]:
+    """Seconds at 112 steps ÷ seconds at 28, in the ten rows of the paper."""
+    rows = [under("steps", prior, task) for prior in PRIORS for task in TASKS]
+    return [row["112"]["seconds"] / row["28"]["seconds"] for row in rows]
 
 
 def charts(out: Path, lpips: dict[str, dict[str, float]]) -> list[Path]:

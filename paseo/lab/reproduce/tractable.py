@@ -26,7 +26,9 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.files import atomic
+from paseo.lab.paper import published
 from paseo.lab.reproduce.conditions import conditions
+from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.operators.exact import LatentMatrix
 from paseo.priors.covariance import Isotropic
@@ -38,25 +40,6 @@ from paseo.samplers.paseo import PASEO
 STATISTICS = ("mean_error", "cov_error", "coverage", "spread")
 Figures = dict[str, float]
 FRESH, FIXED = "fresh bridge noise", "fixed bridge noise"
-
-PAPER: dict[tuple[str, str], tuple[float, float, float, float]] = {  # (group, rule) → the published row
-    ("ideal", "exact solve"): (0.008, 0.045, 0.900, 1.000),
-    ("approximate", "CG C=1"): (0.438, 0.272, 0.842, 1.093),
-    ("approximate", "CG C=2"): (0.197, 0.107, 0.885, 1.027),
-    ("approximate", "CG C=4"): (0.051, 0.047, 0.899, 1.003),
-    ("approximate", "CG C=8"): (0.008, 0.045, 0.900, 1.000),
-    ("approximate", "CG C=16"): (0.007, 0.045, 0.900, 1.000),
-    ("approximate", "ρ=0.6"): (0.400, 0.147, 0.857, 1.060),
-    ("approximate", "ρ=0.3"): (0.702, 0.428, 0.781, 1.174),
-    (FRESH, "β=1"): (0.007, 0.046, 0.900, 1.000),
-    (FRESH, "β=0.5"): (0.008, 0.046, 0.900, 1.000),
-    (FRESH, "β=0.25"): (0.007, 0.045, 0.900, 1.000),
-    (FRESH, "β=0"): (0.008, 0.044, 0.900, 1.001),
-    (FIXED, "β=1"): (0.026, 0.142, 0.900, 0.999),
-    (FIXED, "β=0.5"): (0.968, 0.743, 0.894, 0.565),
-    (FIXED, "β=0.25"): (1.057, 0.927, 0.896, 0.386),
-    (FIXED, "β=0"): (1.117, 0.989, 0.892, 0.304),
-}
 
 
 @dataclass(frozen=True)
@@ -87,7 +70,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Row:
+class RuleRow:
     """One rule: what was measured, what its law says, what the paper printed."""
 
     group: str
@@ -98,7 +81,6 @@ class Row:
     exact: bool  # the rule's law is the posterior itself
 
     def to_json(self) -> dict[str, Any]:
-        paper = PAPER.get((self.group, self.rule))
         return {
             "rule": self.rule if self.group not in (FRESH, FIXED) else f"{self.rule}, {self.group}",
             "group": self.group,
@@ -106,7 +88,7 @@ class Row:
             **self.measured,
             "theory": self.theory,
             "standard_error": self.standard_error,
-            "paper": dict(zip(STATISTICS, paper, strict=True)) if paper else {},
+            "paper": dict(published("tractable").get((self.group, self.rule), {})),
         }
 
     def worst(self) -> float | None:
@@ -121,7 +103,7 @@ class Tractable:
     """The table."""
 
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[RuleRow, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         return [row.to_json() for row in self.found]
@@ -130,19 +112,13 @@ class Tractable:
         return {"conditions": conditions()}
 
     def table(self) -> str:
-        head = f"{'rule':<12}" + "".join(f"{s:>12}{'paper':>8}" for s in STATISTICS) + "   worst / s.e."
-        lines, group = [head], ""
+        header = ("rule", "group", *(h for s in STATISTICS for h in (s, "paper")), "worst / s.e.")
+        lines: list[list[Value]] = []
         for row in self.found:
-            if row.group != group:
-                group = row.group
-                lines.append(f"-- {group}")
-            paper = PAPER.get((row.group, row.rule), (float("nan"),) * 4)
-            cells = "".join(
-                f"{row.measured[s]:12.3f}{p:8.3f}" for s, p in zip(STATISTICS, paper, strict=True)
-            )
-            worst = row.worst()
-            lines.append(f"{row.rule:<12}{cells}   {'no closed form' if worst is None else f'{worst:.1f}'}")
-        return "\n".join(lines)
+            paper = published("tractable").get((row.group, row.rule), {})
+            cells = [v for s in STATISTICS for v in (row.measured[s], paper.get(s))]
+            lines.append([row.rule, row.group, *cells, row.worst()])
+        return columns(header, lines) + "\nTruncated CG has no closed form to be compared with."
 
     def plots(self, out: Path) -> list[Path]:
         """Spread and coverage of every rule beside the paper's."""
@@ -171,7 +147,7 @@ class Tractable:
 
 
 @dataclass(frozen=True, eq=False)
-class Setup:
+class LinearGaussian:
     """One linear-Gaussian problem and its posterior, in float64."""
 
     H: LatentMatrix
@@ -195,7 +171,7 @@ class Setup:
         return m + shift, spread * rest @ rest.T + self.r**2 * K @ K.T
 
     def relaxed_law(self, rho: float) -> tuple[Tensor, Tensor]:
-        """(m, V) of z + ρK(ỹ − Hz) with z ~ N(0, I): a fraction ρ of the correction from the expansion point."""
+        """(m, V) of z + ρK(ỹ − Hz) with z ~ N(0, I): a fraction ρ of the correction."""
         m, K = self.target.mean[0], self.K
         rest = torch.eye(m.numel(), dtype=m.dtype) - rho * K @ self.H.H
         return rho * m, rest @ rest.T + (rho * self.r) ** 2 * K @ K.T
@@ -220,34 +196,36 @@ def run(options: Options | None = None) -> Tractable:
     setup = problem(o, random)
     exact = PASEO(anchor="fresh", operator_noise=o.r, cg_budget=None, cg_tolerance=0.0)
     posterior = _expected(setup, setup.bridge_law(0.0, 1.0), o, random)  # what every exact rule should show
-    found = [Row("ideal", "exact solve", _measure(setup, exact, 1.0, o, random), *posterior, exact=True)]
+    found = [RuleRow("ideal", "exact solve", _measure(setup, exact, 1.0, o, random), *posterior, exact=True)]
     for C in (1, 2, 4, 8, 16):
         known = posterior if C == 16 else (None, None)  # 16 iterations leave less than 1e-6 of the residual
         measured = _measure(setup, replace(exact, cg_budget=C), 1.0, o, random)
-        found.append(Row("approximate", f"CG C={C}", measured, *known, exact=C == 16))
+        found.append(RuleRow("approximate", f"CG C={C}", measured, *known, exact=C == 16))
     for rho in (0.6, 0.3):
         known = _expected(setup, setup.relaxed_law(rho), o, random)
         measured = _measure(setup, replace(exact, relaxation=rho), 0.0, o, random)
-        found.append(Row("approximate", f"ρ={rho:g}", measured, *known, exact=False))
+        found.append(RuleRow("approximate", f"ρ={rho:g}", measured, *known, exact=False))
     for beta in (1.0, 0.5, 0.25, 0.0):
         found.append(
-            Row(FRESH, f"β={beta:g}", _measure(setup, exact, beta, o, random), *posterior, exact=True)
+            RuleRow(FRESH, f"β={beta:g}", _measure(setup, exact, beta, o, random), *posterior, exact=True)
         )
     for beta in (1.0, 0.5, 0.25, 0.0):
         found.append(_fixed(f"β={beta:g}", setup, exact, beta, o, random))
     return Tractable(o, tuple(found))
 
 
-def problem(o: Options, random: torch.Generator) -> Setup:
+def problem(o: Options, random: torch.Generator) -> LinearGaussian:
     """A dense random H and a measurement of a draw of the prior."""
     H = torch.randn(o.q, o.d, generator=random, dtype=torch.float64) / o.d**0.5
     truth = torch.randn(1, o.d, generator=random, dtype=torch.float64)
     y = truth @ H.T + o.r * torch.randn(1, o.q, generator=random, dtype=torch.float64)
     prior = Gaussian(torch.zeros(o.d, dtype=torch.float64), Isotropic(1.0, (o.d,)))
-    return Setup(LatentMatrix(H), y, o.r, dense_posterior(prior, H, y, o.r))
+    return LinearGaussian(LatentMatrix(H), y, o.r, dense_posterior(prior, H, y, o.r))
 
 
-def correction(setup: Setup, sampler: PASEO, beta: float, bridge: Tensor, random: torch.Generator) -> Tensor:
+def correction(
+    setup: LinearGaussian, sampler: PASEO, beta: float, bridge: Tensor, random: torch.Generator
+) -> Tensor:
     """Lines 10 to 22 of Algorithm 2 for a batch of bridge noises w', with μ_z = 0 and η_z = 1."""
     z = bridge
     y_tilde = setup.y + setup.r * torch.randn(len(z), setup.y.shape[1], generator=random, dtype=z.dtype)
@@ -259,18 +237,22 @@ def correction(setup: Setup, sampler: PASEO, beta: float, bridge: Tensor, random
     return z + sampler.relaxation * (z_star - z)
 
 
-def _measure(setup: Setup, sampler: PASEO, beta: float, o: Options, random: torch.Generator) -> Figures:
+def _measure(
+    setup: LinearGaussian, sampler: PASEO, beta: float, o: Options, random: torch.Generator
+) -> Figures:
     bridge = torch.randn(o.draws, o.d, generator=random, dtype=torch.float64)
     return setup.statistics(correction(setup, sampler, beta, bridge, random))
 
 
 def _expected(
-    setup: Setup, law: tuple[Tensor, Tensor], o: Options, random: torch.Generator
+    setup: LinearGaussian, law: tuple[Tensor, Tensor], o: Options, random: torch.Generator
 ) -> tuple[Figures, Figures]:
     return _wander(lambda: setup.statistics(_from(law, o.draws, random)), o.replicates)
 
 
-def _fixed(rule: str, setup: Setup, sampler: PASEO, beta: float, o: Options, random: torch.Generator) -> Row:
+def _fixed(
+    rule: str, setup: LinearGaussian, sampler: PASEO, beta: float, o: Options, random: torch.Generator
+) -> RuleRow:
     bridges = torch.randn(o.bridges, o.d, generator=random, dtype=torch.float64)
     c1, c2 = coefficients("arc", beta)
 
@@ -281,7 +263,7 @@ def _fixed(rule: str, setup: Setup, sampler: PASEO, beta: float, o: Options, ran
         return setup.statistics(_from(setup.bridge_law(c1, c2, w), o.fixed_draws, random))
 
     theory, error = _wander(lambda: _mean([simulate(w) for w in bridges]), max(o.replicates // 2, 2))
-    return Row(FIXED, rule, _mean([measure(w) for w in bridges]), theory, error, exact=beta == 1.0)
+    return RuleRow(FIXED, rule, _mean([measure(w) for w in bridges]), theory, error, exact=beta == 1.0)
 
 
 def _from(law: tuple[Tensor, Tensor], count: int, random: torch.Generator) -> Tensor:

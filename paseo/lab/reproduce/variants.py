@@ -8,7 +8,7 @@ folder of faces whose test part is taken.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from paseo.lab.bench.cells import Store
 from paseo.lab.bench.config import parse_config
 from paseo.lab.bench.plan import make_plan, write
 from paseo.lab.bench.run import Shard, run
-from paseo.lab.reproduce.findings import Finding, verdict
-from paseo.models import load_model
-from paseo.record import conditions
-from paseo.samplers.paseo import PASEO
-from paseo.settings.presets import preset
+from paseo.lab.reproduce.findings import Finding
+from paseo.lab.reproduce.result import Charts, Report, no_charts
+from paseo.lab.text import Value
+from paseo.models import AUTO, load_model
+from paseo.recipe import Recipe, Request, resolve
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 
@@ -32,12 +32,14 @@ TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 class Options:
     """Settings that all of these experiments take."""
 
-    model: str = "faces-128"
+    model: str = AUTO
+    preset: str | None = None  # whose kept settings; the model's otherwise
     data: str = "samples"  # a folder of faces; "samples" are those beside the model
     part: str = "test"  # of a folder: test, validation, train or all
     images: int = 100
     tasks: str = ",".join(TASKS)
     batch: int = 4  # images computed at the same time
+    operators: str = ""  # a folder with one operator per task, where the model brings none
     work: str = "out/reproduce"  # folder for results, one below it per experiment
     shard: str = "0/1"
     steps: int = 0  # 0: the kept settings' own
@@ -56,64 +58,44 @@ class Options:
         return [name.strip() for name in self.tasks.split(",") if name.strip()]
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """The rows of an experiment, beside the paper's figures, and what follows from them."""
+class Study(Report):
+    """A report on a benchmark: it knows its images, and whether all of it is done."""
 
-    title: str
-    options: Options
-    bench: Bench
-    store: Store
-    header: tuple[str, ...]
-    lines: Sequence[Sequence[Any]]
-    findings: Sequence[Finding] = ()
-    more: Mapping[str, Any] = field(default_factory=dict)
-    charts: Any = None  # (out) → files
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [dict(zip(self.header, line, strict=True)) for line in self.lines]
-
-    def notes(self) -> dict[str, Any]:
-        found = {
-            "conditions": {**conditions(), "images": images_of(self.bench)},
-            "findings": [f.to_json() for f in self.findings],
-        }
-        return {**found, **self.more}
-
-    def table(self) -> str:
-        missing = len(self.bench.cells) - len(self.bench.rows)
-        head = f"{self.title}: {images_of(self.bench)} images" + (
-            f"; {missing} cells are not done yet" if missing else ""
-        )
-        return "\n".join(
-            [
-                head,
-                "",
-                columns(self.header, self.lines),
-                "",
-                *(f.line() for f in self.findings),
-                verdict(self.findings),
-            ]
-        )
-
-    def plots(self, out: Path) -> list[Path]:
-        return self.charts(out) if self.charts is not None else []
+    def __init__(
+        self,
+        title: str,
+        options: Options,
+        bench: Bench,
+        store: Store,
+        header: Sequence[str],
+        lines: Sequence[Sequence[Value]],
+        findings: Sequence[Finding] = (),
+        more: Mapping[str, Any] | None = None,
+        charts: Charts = no_charts,
+    ) -> None:
+        missing = len(bench.cells) - len(bench.rows)
+        images = images_of(bench)
+        head = f"{title}: {images} images" + (f"; {missing} cells are not done yet" if missing else "")
+        super().__init__(head, header, lines, findings, {"images": images}, more or {}, charts)
+        self.options, self.bench, self.store = options, bench, store
 
 
 def reference(o: Options, task: str, **changes: Any) -> dict[str, Any]:
     """PASEO's settings for a task in the experiments of this kind: the kept ones, arc anchor, the supplied
     mask for inpainting.
     """
-    try:
-        sampler = preset(o.model, task).sampler
-    except BadInput:
-        sampler = PASEO()
+    sampler: Any = recipe_of(o, task).sampler
     fixed = {
         "anchor": "arc",
         **({"weight": "mask"} if task == "inpaint" else {}),
         **({"steps": o.steps} if o.steps else {}),
     }
     return {**asdict(sampler), **fixed, **changes}
+
+
+def recipe_of(o: Options, task: str) -> Recipe:
+    """The kept settings, as every other door finds them."""
+    return resolve(Request(model=o.model, task=task, preset=o.preset, keep_known=False))
 
 
 def variant(o: Options, tasks: Sequence[str], label: str, **changes: Any) -> dict[str, Any]:
@@ -127,13 +109,22 @@ def variant(o: Options, tasks: Sequence[str], label: str, **changes: Any) -> dic
 
 def tasks_of(o: Options) -> list[str]:
     """Those that were asked for and that the model has an operator for."""
-    known = load_model(o.model).tasks
+    known = list(operators_of(o)) or load_model(o.model).tasks
     chosen = [name for name in o.names if name in known]
     if not chosen:
         raise BadInput(
-            f"The model {o.model} has operators for {', '.join(known) or 'nothing'}, not for {o.tasks}."
+            f"The model {o.model} has operators for {', '.join(known) or 'nothing'}, not for {o.tasks}. "
+            "Give a folder of them with --set operators=FOLDER."
         )
     return chosen
+
+
+def operators_of(o: Options) -> dict[str, str]:
+    """task → folder, of the operators that were given."""
+    folder = Path(o.operators)
+    if not o.operators:
+        return {}
+    return {name: str(folder / name) for name in o.names if (folder / name).is_dir()}
 
 
 def carry_out(
@@ -146,11 +137,13 @@ def carry_out(
     values = {
         "name": name,
         "model": o.model,
+        "preset_table": o.preset,
         "data": data,
         "tasks": list(tasks),
         "methods": list(methods),
         "batch": o.batch,
         "features": False,
+        "operators": operators_of(o),
     }
     folder = Path(o.work) / name
     write(make_plan(parse_config({**values, **more})), folder)
@@ -179,30 +172,6 @@ def complete(
         t: {label: v for label in labels if (v := mean(bench, t, label, metric)) is not None} for t in tasks
     }
     return {t: row for t, row in rows.items() if len(row) == len(labels)}
-
-
-def columns(header: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """Aligned text; numbers to the right."""
-    body = [[_text(v) for v in line] for line in lines]
-    widths = [max(len(row[i]) for row in [list(header), *body]) for i in range(len(header))]
-    numeric = [all(not isinstance(line[i], str) for line in lines) for i in range(len(header))]
-    rows = [list(header), ["-" * w for w in widths], *body]
-    return "\n".join(
-        "  ".join(
-            c.rjust(w) if n else c.ljust(w) for c, w, n in zip(r, widths, numeric, strict=True)
-        ).rstrip()
-        for r in rows
-    )
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    if not isinstance(value, float):
-        return str(value)
-    if value != 0 and not 1e-3 <= abs(value) < 1e4:
-        return f"{value:.0e}"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
 
 
 def _samples(model: str) -> int:

@@ -20,6 +20,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,14 @@ from paseo.errors import BadInput, NotFinite, OutOfMemory
 from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import Picture
 from paseo.lab.bench.scores import PROTOCOL, Metric, metric
-from paseo.lab.bench.setup import Setup, sampler_for
+from paseo.lab.bench.setup import Setup
 from paseo.lab.tune.spaces import Space, space_of
+from paseo.lab.tune.study import claim, enqueue_missing, open_storage, readable, writable
 from paseo.samplers import within
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
 RANDOM_TRIALS = 12
 HOPELESS = 1.5  # times the best trial's error on the same images: no test is needed to give up
-HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
 
 
 @dataclass(frozen=True)
@@ -83,17 +84,20 @@ class Tuning:
 
     def base(self) -> Any:
         """The sampler that trials vary."""
+        sampler = self.chosen.recipe.sampler
+        return within(sampler, self.budget) if self.budget is not None else sampler
+
+    @cached_property
+    def chosen(self) -> Setup:
+        """With the method's own settings, prompt and guidance; a new label starts from the method's."""
+        known = replace(self.setup, method=self.method, label=self.preset_name, settings=dict(self.fixed))
         try:
-            sampler = sampler_for(
-                self.setup.model_name, self.setup.task.name, self.method, dict(self.fixed), self.preset_name
-            )
+            _ = known.recipe
         except BadInput:
             if self.preset_name is None:
                 raise
-            sampler = sampler_for(
-                self.setup.model_name, self.setup.task.name, self.method, dict(self.fixed)
-            )  # a new label
-        return within(sampler, self.budget) if self.budget is not None else sampler
+            return replace(known, label=None)
+        return known
 
     def sampler(self, values: Mapping[str, Any]) -> Any:
         """The base with some values; within the budget also where they change the calls per step."""
@@ -106,7 +110,7 @@ class Tuning:
         """Task, method, metric and a digest of everything else."""
         facts = {
             "protocol": PROTOCOL,
-            "hashes": self.setup.hashes,
+            "hashes": self.chosen.hashes,
             "task": self.setup.task.params,
             "sigma_y": self.setup.sigma,
             "noise_seed": self.setup.noise_seed,
@@ -116,6 +120,8 @@ class Tuning:
             "budget": self.budget,
             "seed": self.seed,
         }
+        if options := self.chosen.recipe.model_options():
+            facts["options"] = options  # prompt, guidance, precision
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
         return f"{self.setup.task.name} {self.label} {self.metric_name} {digest}"
 
@@ -134,9 +140,9 @@ class Tuned:
     pruned: int
     images: int
     study: str
-    history: tuple[
-        dict[str, Any], ...
-    ] = ()  # every trial: its settings and its score, None where it was given up
+    # every trial: its settings and its score, None where it was given up
+    history: tuple[dict[str, Any], ...] = ()
+    text: Mapping[str, Any] = field(default_factory=dict)  # prompt and guidance, of models that take them
 
     def entry(self) -> dict[str, Any]:
         """As `presets.json` holds it."""
@@ -147,6 +153,7 @@ class Tuned:
             "settings": settings,
             "score": self.score,
             "source": source,
+            **self.text,
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -174,29 +181,41 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     _check_runs(tuning)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = _open(tuning)
-    _enqueue(study, tuning)
-    while len(_ended(study)) < tuning.trials:
-        study.optimize(lambda trial: _attempt(tuning, trial), n_trials=1)
-        say(_news(study, tuning))
+    with writable(tuning.study, lambda: len(_ended(study))):
+        while _enqueue(study, tuning) or len(_ended(study)) < tuning.trials:
+            study.optimize(lambda trial: _attempt(tuning, trial), n_trials=1)
+            say(_news(study, tuning))
     sampler, score, images = _winner(study, tuning, say)
     starts = [t.value for t in _complete(study) if t.user_attrs.get("start")]
     counts = len(_ended(study)), sum(t.state.name == "PRUNED" for t in study.trials)
     start = starts[0] if starts else None
     name, label = tuning.setup.task.name, tuning.label
     history = tuple({"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study))
+    recipe = tuning.chosen.recipe
+    text = {} if recipe.guidance is None else {"prompt": recipe.prompt, "guidance": recipe.guidance}
     return Tuned(
-        name, label, sampler, score, start, importances(study), *counts, images, study.study_name, history
+        name,
+        label,
+        sampler,
+        score,
+        start,
+        importances(study),
+        *counts,
+        images,
+        study.study_name,
+        history,
+        text,
     )
 
 
-def _enqueue(study: Any, tuning: Tuning) -> None:
-    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study."""
-    now = {name: getattr(tuning.base(), name) for name in tuning.space}
+def _enqueue(study: Any, tuning: Tuning) -> int:
+    """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study.
+    How many trials that were killed are to be repeated.
+    """
+    base = asdict(tuning.base())
+    now = {name: base[name] for name in tuning.space}
     inside = {name: value for name, value in now.items() if tuning.space[name].holds(value)}
-    if not study.trials:
-        study.enqueue_trial(inside, user_attrs={"start": len(inside) == len(now)})
-    for point in tuning.grid:
-        study.enqueue_trial({**inside, **point}, skip_if_exists=True)
+    return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
 
 
 def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any, dict[str, float], int]:
@@ -256,6 +275,7 @@ def _attempt(tuning: Tuning, trial: Any) -> float:
     """The mean over all images, or given up on the way."""
     import optuna
 
+    claim(trial)
     values = {name: axis.suggest(trial, name) for name, axis in tuning.space.items()}
     try:
         sampler = tuning.sampler(values)
@@ -296,7 +316,7 @@ def _scores(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> Iterat
     """The metrics that a preset carries, batch by batch, one value per image."""
     names = list(dict.fromkeys([tuning.metric_name, *SCORED]))
     for start in range(0, len(pictures), tuning.batch):
-        scores = tuning.setup.scores(sampler, pictures[start : start + tuning.batch], names, tuning.seed)
+        scores = tuning.chosen.scores(sampler, pictures[start : start + tuning.batch], names, tuning.seed)
         yield {name: scores[name].tolist() for name in names}
 
 
@@ -311,7 +331,7 @@ def _final(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> dict[st
 
 
 def _check_runs(tuning: Tuning) -> None:
-    reason = tuning.setup.unsupported(tuning.base(), tuning.pictures[0])
+    reason = tuning.chosen.unsupported(tuning.base(), tuning.pictures[0])
     if reason:
         raise BadInput(f"{tuning.method} cannot run on {tuning.setup.task.name}: {reason}")
     if tuning.metric.regional and not tuning.setup.task.masks:
@@ -325,13 +345,12 @@ def _open(tuning: Tuning) -> Any:
     import warnings
 
     import optuna
-    from optuna.storages import RDBStorage
 
-    tuning.study.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings(action="ignore"):  # heartbeats and this pruner are marked experimental
-        storage = RDBStorage(
-            f"sqlite:///{tuning.study}", heartbeat_interval=HEARTBEAT, grace_period=2 * HEARTBEAT
-        )
+    storage = open_storage(tuning.study)
+    with (
+        readable(tuning.study),
+        warnings.catch_warnings(action="ignore"),
+    ):  # this pruner is marked experimental
         study = optuna.create_study(
             storage=storage,
             study_name=tuning.name(),

@@ -60,7 +60,7 @@ def test_restore_a_sharp_picture_and_download_the_bytes_of_the_command_line(
     visit.page.wait_for_selector("#std img", timeout=LONG)
     assert visit.page.locator("#gallery img").count() == 5  # two draws, their mean, measurement, original
     table = visit.page.inner_text("#scores")
-    assert all(word in table for word in ("PSNR", "SSIM", "consistency", "seed 0", "seed 1", "mean"))
+    assert all(word in table for word in ("PSNR", "SSIM", "misfit", "seed 0", "seed 1", "mean"))
     visit.shot("restored")
     image, record = visit.download("#png", tmp_path), visit.download("#json", tmp_path)
     theirs = same_on_the_command_line(visit, tmp_path, FACE)

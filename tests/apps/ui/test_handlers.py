@@ -26,7 +26,7 @@ from paseo.apps.ui.form import (
     readable,
     safe_name,
 )
-from paseo.apps.ui.handlers import Desk
+from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.look import bar, note
 from paseo.apps.ui.results import Result
 from paseo.apps.ui.server import usable_port
@@ -40,8 +40,8 @@ QUICK = ("steps=4",)
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(tmp_path_factory.mktemp("desk"))
+def state(tmp_path_factory: pytest.TempPathFactory) -> PageState:
+    return PageState(tmp_path_factory.mktemp("state"))
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda m: m.name)
@@ -59,48 +59,48 @@ def test_a_box_says_symbol_words_and_range() -> None:
     assert boxes["anchor"].choices == ("arc", "fresh", "denoiser", "linear", "noisy")
 
 
-def test_only_what_was_changed_is_set(desk: Desk) -> None:
-    filled = desk.drawer("faces-128", "sr4", "paseo")
+def test_only_what_was_changed_is_set(state: PageState) -> None:
+    filled = state.drawer("faces-128", "sr4", "paseo")
     names = [f.name for kind in KINDS for f, _ in filled[kind]]
     values = [v for kind in KINDS for _, v in filled[kind]]
-    assert desk.assignments("faces-128", "sr4", "paseo", names, values) == ()
+    assert state.assignments("faces-128", "sr4", "paseo", names, values) == ()
     values[names.index("steps")] = "7"
-    assert desk.assignments("faces-128", "sr4", "paseo", names, values) == ("steps=7",)
+    assert state.assignments("faces-128", "sr4", "paseo", names, values) == ("steps=7",)
     assert (
-        desk.assignments("faces-128", "sr4", "silo", ["inner_steps"], ["9"]) == ()
+        state.assignments("faces-128", "sr4", "silo", ["inner_steps"], ["9"]) == ()
     )  # a box of another method
 
 
-def test_methods_that_cannot_restore_a_task_are_not_offered(desk: Desk) -> None:
+def test_methods_that_cannot_restore_a_task_are_not_offered(state: PageState) -> None:
     jpeg, hole = (
-        {name for _, name in desk.method_choices("faces-128", task)} for task in ("jpeg", "inpaint")
+        {name for _, name in state.method_choices("faces-128", task)} for task in ("jpeg", "inpaint")
     )
     assert "paseo" in jpeg & hole
     assert "ding" in hole - jpeg
     assert "psld" in hole - jpeg
 
 
-def test_a_run_gives_progress_and_then_the_result(desk: Desk) -> None:
-    *steps, result = desk.restore(Form(str(SAMPLE), draws=2, settings=QUICK), "one")
+def test_a_run_gives_progress_and_then_the_result(state: PageState) -> None:
+    *steps, result = state.restore(Form(str(SAMPLE), draws=2, settings=QUICK), "one")
     assert all(isinstance(p, Progress) for p in steps)
     assert isinstance(result, Result)
     assert [row.name for row in result.rows] == ["seed 0", "seed 1", "mean"]
     assert result.nfe == 5
     assert not [f for f in result.files if f.parent.name == "input"]  # the upload itself was taken
-    assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "consistency"}
-    assert all(desk.root in f.parents and f.is_file() for f in result.files)
+    assert set(result.rows[0].scores) >= {"PSNR", "SSIM", "misfit"}
+    assert all(state.root in f.parents and f.is_file() for f in result.files)
     assert result.sidecar.suffix == ".json"
 
 
-def test_cancel_reaches_a_run_that_waits_and_one_that_works(desk: Desk) -> None:
-    desk.begin("two")
-    desk.cancel("two")
-    assert isinstance(list(desk.restore(Form(str(SAMPLE)), "two"))[-1], Cancelled)
-    desk.begin("two")
+def test_cancel_reaches_a_run_that_waits_and_one_that_works(state: PageState) -> None:
+    state.begin("two")
+    state.cancel("two")
+    assert isinstance(list(state.restore(Form(str(SAMPLE)), "two"))[-1], Cancelled)
+    state.begin("two")
     seen = []
-    for news in desk.restore(Form(str(SAMPLE), settings=("steps=400",)), "two"):
+    for news in state.restore(Form(str(SAMPLE), settings=("steps=400",)), "two"):
         seen.append(news)
-        desk.cancel("two")
+        state.cancel("two")
     assert isinstance(seen[-1], Cancelled)
     assert not any(isinstance(n, Progress) and n.step > 30 for n in seen)
     assert not [t for t in threading.enumerate() if t.name == "paseo-ui" and t.is_alive()]
@@ -117,8 +117,8 @@ def test_cancel_reaches_a_run_that_waits_and_one_that_works(desk: Desk) -> None:
         (Form(str(SAMPLE), model="elsewhere"), "does not offer the model"),
     ],
 )
-def test_what_cannot_be_used_is_said(desk: Desk, form: Form, message: str) -> None:
-    assert message in str(list(desk.restore(form, "three"))[-1])
+def test_what_cannot_be_used_is_said(state: PageState, form: Form, message: str) -> None:
+    assert message in str(list(state.restore(form, "three"))[-1])
 
 
 def test_large_results_are_refused_before_they_are_computed(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_uploads_are_limited_and_named_without_their_folder(tmp_path: Path) -> N
     ids=lambda value: str(value),
 )
 def test_odd_modes_are_restored(
-    desk: Desk, tmp_path: Path, mode: str, suffix: str, options: dict[str, int]
+    state: PageState, tmp_path: Path, mode: str, suffix: str, options: dict[str, int]
 ) -> None:
     source = tmp_path / f"odd.{suffix}"
     face = Image.open(SAMPLE).resize((48, 40))
@@ -162,7 +162,7 @@ def test_odd_modes_are_restored(
         Image.fromarray(np.asarray(face.convert("L")).astype(np.uint16) * 257).save(source)
     else:
         face.convert(mode).save(source, **options)
-    *_, result = desk.restore(Form(str(source), settings=("steps=3",)), "odd")
+    *_, result = state.restore(Form(str(source), settings=("steps=3",)), "odd")
     assert isinstance(result, Result), result
     assert Image.open(result.rows[0].file).size == (128, 128)
     given = next(
@@ -173,28 +173,28 @@ def test_odd_modes_are_restored(
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
-def test_truncated_uploads_are_refused(desk: Desk, tmp_path: Path, keep: float) -> None:
+def test_truncated_uploads_are_refused(state: PageState, tmp_path: Path, keep: float) -> None:
     whole, cut = tmp_path / "whole.png", tmp_path / "cut.png"
     Image.open(SAMPLE).save(whole)
     cut.write_bytes(whole.read_bytes()[: round(whole.stat().st_size * keep)])
-    before = set(desk.root.iterdir())
-    *_, refused = desk.restore(Form(str(cut)), "cut")
+    before = set(state.root.iterdir())
+    *_, refused = state.restore(Form(str(cut)), "cut")
     assert isinstance(refused, BadInput)
     assert "cut.png is damaged or cut short" in str(refused)
-    assert set(desk.root.iterdir()) == before  # nothing is left behind
+    assert set(state.root.iterdir()) == before  # nothing is left behind
 
 
 def test_results_go_with_their_visitor_and_old_ones_before(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    state: PageState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handlers, "KEPT_RUNS", 2)
     folders = []
     for _ in range(3):
-        *_, result = desk.restore(Form(str(SAMPLE), settings=("steps=3",)), "five")
+        *_, result = state.restore(Form(str(SAMPLE), settings=("steps=3",)), "five")
         assert isinstance(result, Result)
         folders.append(result.sidecar.parent)
     assert [f.exists() for f in folders] == [False, True, True]
-    desk.leave("five")
+    state.leave("five")
     assert not any(f.exists() for f in folders)
 
 
@@ -202,7 +202,7 @@ def test_a_model_without_operators_is_said_at_once(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     shutil.copytree(SAMPLE.parents[1], bare, ignore=shutil.ignore_patterns("operators", "samples"))
     with pytest.raises(BadInput, match="has no operators"):
-        Desk(tmp_path, (str(bare),)).model(str(bare))
+        PageState(tmp_path, (str(bare),)).model(str(bare))
 
 
 def test_pictures_are_not_fetched_for_a_visitor() -> None:
@@ -260,11 +260,11 @@ def test_the_command_line_names_what_differs(tmp_path: Path) -> None:
     assert "--set" not in command_line(ready.plan, "a.png", "paseo", base, ("steps=4",))
 
 
-def test_comparing_needs_two_methods_and_keeps_to_its_budget(desk: Desk) -> None:
-    assert "two or more" in str(list(desk.compare(Form(str(SAMPLE)), ["paseo"], "four"))[-1][1])
+def test_comparing_needs_two_methods_and_keeps_to_its_budget(state: PageState) -> None:
+    assert "two or more" in str(list(state.compare(Form(str(SAMPLE)), ["paseo"], "four"))[-1][1])
     found = {
         m: n
-        for m, n in desk.compare(Form(str(SAMPLE)), ["paseo", "flow-dps"], "four", budget=5)
+        for m, n in state.compare(Form(str(SAMPLE)), ["paseo", "flow-dps"], "four", budget=5)
         if isinstance(n, Result)
     }
     assert set(found) == {"paseo", "flow-dps"}

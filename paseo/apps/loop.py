@@ -1,0 +1,116 @@
+"""Image by image: a loop that goes on when one of them fails, and says what became of each."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paseo.apps.console import progress, say
+from paseo.apps.inputs import Job
+from paseo.errors import BadInput, Cancelled, DiskFull, PaseoError
+from paseo.files import NO_ROOM
+
+OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.png"
+
+
+@dataclass
+class Outcome:
+    """What became of a run over files; JSON by `as_json`, exit code by `code`."""
+
+    results: list[dict[str, Any]] = field(default_factory=list)
+    stopped: bool = False  # nothing more could be written: the rest is left
+
+    def count(self, status: str) -> int:
+        return sum(r["status"] == status for r in self.results)
+
+    def as_json(self) -> dict[str, Any]:
+        summary = {status: self.count(status) for status in ("done", "skipped", "failed")}
+        summary |= {"left": self.count("left")} if self.stopped else {}
+        return {"schema_version": 1, "results": self.results, "summary": summary}
+
+    def text(self, verb: str) -> str:
+        parts = [f"{self.count('done')} {verb}"]
+        parts += [f"{self.count(s)} {s}" for s in ("skipped", "failed", "left") if self.count(s)]
+        return ", ".join(parts)
+
+    @property
+    def code(self) -> int:
+        if self.stopped:
+            return 2
+        return 1 if self.count("failed") else 0
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    work: Callable[[Job, Any], dict[str, Any]],
+    *,
+    verb: str,
+    done: Callable[[Job], bool] = lambda job: False,
+) -> Outcome:
+    """`work(job, bar)` for every job that is not `done`, in order. A job that fails is reported on stderr
+    and the rest go on.
+    """
+    outcome, claimed = Outcome(), dict[Path, Path]()
+    sources = {job.source.resolve() for job in jobs}
+    with progress(len(jobs), verb, "file") as bar:
+        for job in jobs:
+            start = time.perf_counter()
+            result: dict[str, Any] = {"input": str(job.source), "status": "done"}
+            try:
+                _claim(job, claimed, sources)
+                if done(job):
+                    result["status"] = "skipped"
+                else:
+                    result |= work(job, bar)
+                    result.setdefault("seconds", round(time.perf_counter() - start, 3))
+            except Cancelled:
+                raise
+            except Exception as error:  # whatever one file leads to, the others are not to blame
+                result |= {"status": "failed", "error": told(error)}
+                bar.clear()
+                say(f"paseo: {job.relative}: {result['error']}")
+                outcome.stopped = isinstance(error, DiskFull) or (
+                    isinstance(error, OSError) and error.errno in NO_ROOM
+                )
+            outcome.results.append(result)
+            bar.update()
+            if outcome.stopped:
+                break
+    outcome.results += [{"input": str(job.source), "status": "left"} for job in jobs[len(outcome.results) :]]
+    return outcome
+
+
+def told(error: Exception) -> str:
+    """An error in one line; those that are not ours with their kind, and lack of memory with what helps."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) and not isinstance(error, PaseoError):
+        return f"There is not enough memory for this image ({text or 'MemoryError'}). Scale it down."
+    if isinstance(error, PaseoError | OSError | ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def _claim(job: Job, claimed: dict[Path, Path], sources: set[Path]) -> None:
+    """No output may overwrite an input, another job's output, or a JSON file that is not ours."""
+    from paseo.files import read_json
+
+    target = (job.folder / job.stem).resolve()
+    if other := claimed.get(target):
+        raise BadInput(
+            f"{other.name} and {job.source.name} would both become {target.name}.png. Rename one or use "
+            "two output folders."
+        )
+    claimed[target] = job.source
+    ours = re.compile(re.escape(str(target)) + OUTPUT_SUFFIX)
+    if any(ours.fullmatch(str(source)) for source in sources):
+        raise BadInput(
+            f"the output {job.path('.png')} would overwrite an input. Give another output folder with -o."
+        )
+    if job.sidecar.exists() and "schema_version" not in (read_json(job.sidecar) or ()):
+        raise BadInput(
+            f"{job.sidecar} is there already and is no record of ours. Give another output folder with -o."
+        )

@@ -1,0 +1,237 @@
+"""What happened to a picture, read off its file: the JPEG quality from the quantisation tables, the noise
+from the pixels.
+
+    quality   the standard's tables scaled by libjpeg's rule are recognised exactly, as are mozjpeg's; any
+              other table (cameras, Photoshop) has the quality whose standard tables lie nearest
+    noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet where the picture is smooth,
+              also of the differences of its colours, in which texture cancels and noise does not
+
+Donoho and Johnstone (1994) for the estimator. Which places are smooth is judged by the picture at half its
+size, so that the choice does not see the details whose size is estimated. JPEG removes such details: below
+quality 85, or with colours stored at half the size, no noise can be read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from paseo.degrade.common import check_images
+from paseo.degrade.jpeg_tables import quantisation_tables, table_scale
+from paseo.errors import BadInput
+
+Maker = Literal["libjpeg", "mozjpeg", "other"]
+
+# N. Robidoux's table, mozjpeg's default for luma and chroma; symmetric but for two entries
+_MOZJPEG = (
+    (16, 16, 16, 18, 25, 37, 56, 85),
+    (16, 17, 20, 27, 34, 40, 53, 75),
+    (16, 20, 24, 31, 43, 62, 91, 135),
+    (18, 27, 31, 40, 53, 74, 106, 156),
+    (25, 34, 43, 53, 69, 94, 131, 189),
+    (37, 40, 62, 74, 94, 124, 169, 238),
+    (56, 53, 91, 106, 131, 169, 226, 311),
+    (85, 75, 135, 156, 189, 238, 311, 418),
+)
+FINE_QUALITY = 92  # from here on a JPEG shows nothing that is worth a restoration
+FINE_NOISE = 0.012  # and up to here noise does not
+READABLE = 85  # quality from which noise survives the compression
+_ROUNDING = 1 / (255 * math.sqrt(12))  # std of the rounding to 8 bit
+_TOLD = 10  # difference in quality from which a given task contradicts the file
+_SMOOTH, _BLOCK, _ENOUGH, _CLIPPED = (0.02, 0.1, 0.3), 8, 24, 0.4
+
+
+@dataclass(frozen=True)
+class JpegFile:
+    """What a JPEG file says of its compression."""
+
+    quality: int  # of the standard tables that do the same to a picture: what an operator is to be told
+    typed: int  # what its encoder was asked for, as far as its tables are known; else the quality
+    maker: Maker
+    misfit: float  # RMS of log(table / nearest standard table); 0 = exact
+    subsampling: str  # of the colours: 4:4:4, 4:2:2, 4:2:0 or grey
+
+    def __str__(self) -> str:
+        near = (
+            ""
+            if self.maker == "libjpeg"
+            else f" ({self.maker} tables, nearest standard quality {self.quality})"
+        )
+        return f"JPEG of quality {self.typed}{near}, colours {self.subsampling}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read off a picture."""
+
+    jpeg: JpegFile | None
+    noise: float | None  # σ on [0,1] images; None where the compression hides it
+
+    @property
+    def task(self) -> str | None:
+        """The name of the task that undoes it, or None: nothing to restore."""
+        parts = []
+        if self.noise is not None and self.noise > FINE_NOISE:
+            parts.append(f"noise:{self.noise:.2g}")
+        if self.jpeg is not None and self.jpeg.quality < FINE_QUALITY:
+            parts.append(f"jpeg:{self.jpeg.quality}")
+        return ",".join(parts) or None
+
+    def __str__(self) -> str:
+        seen = [str(self.jpeg)] if self.jpeg else ["no JPEG"]
+        if self.noise is not None:
+            seen.append(f"noise {self.noise:.3f}")
+        return "; ".join(seen) + ("" if self.task else ": nothing to restore")
+
+
+def examine(image: Image.Image) -> Found:
+    """Everything that can be read off an opened picture."""
+    jpeg = read_jpeg(image)
+    if jpeg is not None and (jpeg.quality < READABLE or jpeg.subsampling != "4:4:4"):
+        return Found(jpeg, None)
+    pixels = torch.frombuffer(bytearray(image.convert("RGB").tobytes()), dtype=torch.uint8)
+    x = pixels.view(1, image.height, image.width, 3).permute(0, 3, 1, 2).float() / 255
+    return Found(jpeg, noise_level(x))
+
+
+def contradiction(quality: int, found: Found) -> str | None:
+    """Why a JPEG task of this quality does not fit the file, or None."""
+    if found.jpeg is None or abs(found.jpeg.quality - quality) <= _TOLD:
+        return None
+    return (
+        f"The task says JPEG of quality {quality}, but the file is a {found.jpeg}. Restored as "
+        f"jpeg:{quality} it may come out worse; try jpeg:{found.jpeg.quality}."
+    )
+
+
+# ------------------------------------------------------------------------------------------------- JPEG
+
+
+def read_jpeg(image: Image.Image) -> JpegFile | None:
+    """The compression of an opened file, None if it is no JPEG (or was loaded and changed, which drops the
+    tables).
+    """
+    tables = getattr(image, "quantization", None)
+    if not isinstance(tables, Mapping) or not tables:
+        return None
+    return fit_quality(tables, _subsampling(image))
+
+
+def fit_quality(tables: Mapping[int, Sequence[int]], subsampling: str = "4:2:0") -> JpegFile:
+    """The quality of quantisation tables as Pillow gives them: 0 is luma, 1 chroma, rows of 8×8 one after the
+    other.
+    """
+    given = [torch.tensor(list(tables[key]), dtype=torch.float64) for key in sorted(tables)[:2]]
+    if any(len(t) != 64 or bool((t < 1).any()) for t in given):
+        raise BadInput("A quantisation table has 64 entries from 1.")
+    standard = _misfits(given, _standard())
+    quality = int(standard.argmin()) + 1
+    misfit = float(standard[quality - 1])
+    if misfit == 0:
+        return JpegFile(quality, quality, "libjpeg", 0.0, subsampling)
+    others = _misfits(given, _mozjpeg())
+    typed = int(others.argmin()) + 1
+    if float(others[typed - 1]) == 0:
+        return JpegFile(quality, typed, "mozjpeg", misfit, subsampling)
+    return JpegFile(quality, quality, "other", misfit, subsampling)
+
+
+def _misfits(given: list[Tensor], known: Tensor) -> Tensor:
+    """(100,): for each quality the RMS of log(given / known), low frequencies counted more and luma twice."""
+    u = torch.arange(8, dtype=torch.float64)
+    weight = (1 / (1 + u[:, None] + u)).flatten()
+    total = torch.zeros(100, dtype=torch.float64)
+    norm = 0.0
+    for plane, (table, share) in enumerate(zip(given, (2.0, 1.0), strict=False)):
+        d = (table.log() - known[:, plane].log()).square()
+        total += share * (weight * d).sum(1)
+        norm += share * float(weight.sum())
+    return (total / norm).sqrt()
+
+
+@lru_cache(maxsize=1)
+def _standard() -> Tensor:
+    """(100, 2, 64): the standard's tables at qualities 1 … 100."""
+    return torch.stack([torch.stack(quantisation_tables(q)).flatten(1).double() for q in range(1, 101)])
+
+
+@lru_cache(maxsize=1)
+def _mozjpeg() -> Tensor:
+    base = torch.tensor(_MOZJPEG).flatten()
+    scaled = [((base * table_scale(q) + 50) // 100).clamp(1, 255).double() for q in range(1, 101)]
+    return torch.stack([torch.stack([t, t]) for t in scaled])
+
+
+def _subsampling(image: Image.Image) -> str:
+    layers = getattr(image, "layer", None)  # (component, horizontal, vertical, table) of each plane
+    if not layers or len(layers) < 3:
+        return "grey"
+    ratio = (layers[0][1] // max(layers[1][1], 1), layers[0][2] // max(layers[1][2], 1))
+    return {(1, 1): "4:4:4", (2, 1): "4:2:2", (2, 2): "4:2:0", (1, 2): "4:4:0", (4, 1): "4:1:1"}.get(
+        ratio, f"{ratio[0]}×{ratio[1]}"
+    )
+
+
+# ------------------------------------------------------------------------------------------------ noise
+
+
+def noise_level(x: Tensor, *, colours: bool = True) -> float:
+    """σ of white noise on images (B,3,H,W) in [0,1], without the rounding to 8 bit; `colours` = False where
+    colours were stored at half the size, which removes their noise.
+    """
+    check_images(x, channels=3)
+    if min(x.shape[-2:]) < 4 * _BLOCK:
+        return 0.0  # too small to tell
+    r, g, b = x.unbind(1)
+    differences = torch.stack([r - g, b - g], dim=1) / math.sqrt(
+        2
+    )  # noise keeps its σ, texture mostly cancels
+    grey = float(differences.abs().max()) < 0.02
+    sigma = _sigma(x, x)
+    if colours and not grey:
+        sigma = min(sigma, _sigma(differences, x))
+    return math.sqrt(max(sigma**2 - _ROUNDING**2, 0.0))
+
+
+def _sigma(planes: Tensor, x: Tensor) -> float:
+    """From the details of `planes` where x is smooth: the least over the smoothest 2, 10 and 30 % of the
+    places.
+    """
+    low, high = _filters(x)
+    coarse = _cut(F.conv2d(x.mean(1, keepdim=True), torch.outer(low, low)[None, None], stride=2) / 2)
+    rough = (coarse - coarse.mean(1, keepdim=True)).square().mean(1)
+    cut_off = (
+        coarse.mean(1) - 0.5
+    ).abs() > _CLIPPED  # too dark or bright: half of the noise is missing there
+    order = torch.where(cut_off, rough + 1, rough).argsort()
+    details = [
+        _cut(F.conv2d(plane[:, None], torch.outer(high, high)[None, None], stride=2))
+        for plane in planes.unbind(1)
+    ]
+    entries = torch.stack(details, dim=1).abs()  # (blocks, planes, 64)
+    counts = [max(_ENOUGH, int(share * len(order))) for share in _SMOOTH]
+    return min(float(entries[order[:count]].median()) for count in counts) / 0.6745
+
+
+def _cut(band: Tensor) -> Tensor:
+    """(n, 64): blocks of 8×8."""
+    h, w = (side // _BLOCK * _BLOCK for side in band.shape[-2:])
+    return F.unfold(band[..., :h, :w], _BLOCK, stride=_BLOCK).transpose(1, 2).flatten(0, 1)
+
+
+def _filters(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Daubechies' four taps, low and high."""
+    r = math.sqrt(3)
+    taps = [(1 + r) / (4 * math.sqrt(2)), (3 + r) / (4 * math.sqrt(2))]
+    taps += [(3 - r) / (4 * math.sqrt(2)), (1 - r) / (4 * math.sqrt(2))]
+    low = torch.tensor(taps, dtype=x.dtype, device=x.device)
+    sign = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=x.dtype, device=x.device)
+    return low, low.flip(0) * sign

@@ -1,0 +1,71 @@
+"""From a recipe to the networks it names: the model, and the operator with the hash of its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from paseo.base import BindsNoise, LatentOperator
+from paseo.errors import BadInput
+from paseo.models import Model, load_model
+from paseo.operators.config import OperatorConfig
+from paseo.operators.exact import LatentMask
+from paseo.operators.store import load_operator, operator_folder
+from paseo.problem import device_of
+from paseo.recipe.recipe import OperatorSource, Recipe
+from paseo.recipe.resolve import INPAINT, trained_for
+from paseo.record import file_sha256
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedOperator:
+    """H_ψ and the SHA-256 of each of its weights files; of none where nothing was learned."""
+
+    operator: LatentOperator | BindsNoise
+    files: dict[str, str]
+
+    @property
+    def sha256(self) -> str | None:
+        return next(iter(self.files.values()), None)
+
+
+def load_model_of(recipe: Recipe) -> Model:
+    return load_model(recipe.model, **recipe.model_options())
+
+
+def load_operator_of(recipe: Recipe, model: Model) -> LoadedOperator:
+    """The operator that the recipe names, where the model's codec works."""
+    source = recipe.operator
+    if source.kind in ("mask", "cells") or source.thing is not None:
+        return LoadedOperator(operator_at_hand(source), {})
+    place = device_of(model.codec)
+    if source.kind == "given":
+        found = load_operator(source.place, codec_hash=model.hashes.get("codec", ""), device=place)
+        return LoadedOperator(found, _files(operator_folder(source.place)))
+    return LoadedOperator(model.operator(recipe.task).to(place), _files(model.operator_folder(recipe.task)))
+
+
+def operator_at_hand(source: OperatorSource) -> LatentOperator | BindsNoise:
+    """An operator that needs no file: the identity on the seen cells, or the object that was passed."""
+    if source.kind == "cells":
+        return LatentMask(torch.ones(()))
+    if source.kind == "mask" or source.thing is None:
+        raise BadInput(
+            f"There is no operator at hand for {source}: settle the recipe with its mask, or load it."
+        )
+    return source.thing
+
+
+def learned_for_masks(recipe: Recipe, model: Model) -> OperatorConfig | None:
+    """What the learned operator at hand was trained for, to be compared with a mask (`settle`)."""
+    if recipe.operator.given:
+        return trained_for(recipe.operator.thing or recipe.operator.place)
+    folder = model.operator_folder(INPAINT)
+    return trained_for(str(folder)) if folder is not None else None
+
+
+def _files(folder: Path | None) -> dict[str, str]:
+    files = sorted(folder.glob("*.safetensors")) if folder is not None else []
+    return {path.stem: file_sha256(path) for path in files}

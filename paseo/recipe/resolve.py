@@ -1,0 +1,234 @@
+"""resolve(request) → Recipe: the only place that fills in what was left open.
+
+model      "auto" is the default model (`models.DEFAULT`)
+task       as given; else the operator's own; else inpaint where there is a mask
+operator   as given; else the model's for the task. With a mask, a learned operator is used only if it
+           stands for that very mask (the centre box it was trained on); else the identity on the seen cells
+sampler    as given; else the kept settings of model, task and method. A task without any borrows those of
+           sr4; a method without any takes its defaults. Then `settings`, `steps` and `budget`, in this order
+prompt     as given; else that of the kept settings; rows of faces that were not asked for by name give none
+guidance   as given; else that of the kept settings
+σ_y        as given; else the task's own
+seen       pixels are copied into the result, blended over a few pixels, where a mask was given
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from paseo.base import Degradation, Sampler
+from paseo.degrade import CentreBox, KnownByExample, Mask, Task, register, tasks
+from paseo.degrade import task as find_task
+from paseo.errors import BadInput
+from paseo.models import AUTO, own_folder, real_name
+from paseo.operators.config import OperatorConfig
+from paseo.operators.net import OperatorNet
+from paseo.operators.store import operator_config
+from paseo.recipe.kept import Kept, kept_settings
+from paseo.recipe.recipe import OperatorSource, Recipe
+from paseo.recipe.request import Request
+from paseo.samplers import METHODS, within
+from paseo.settings.parse import with_settings
+from paseo.settings.presets import FACE, PHOTO, Preset
+
+INPAINT = "inpaint"
+
+
+def resolve(request: Request) -> Recipe:
+    """The recipe for a request, or the error that names what is missing."""
+    model = real_name(request.model)
+    family = request.family or family_of(model)
+    mask = request.task if isinstance(request.task, Mask) else request.mask
+    learned = trained_for(request.operator)
+    name, degradation, sigma_y = _task(request, bool(mask), learned)
+    kept = kept_settings(request, model, family, name)
+    why = [f"{model} is the default model"] if request.model == AUTO else []
+    recipe = Recipe(
+        model=model,
+        task=name,
+        sampler=_sampler(request, kept.preset),
+        operator=_operator(request, bool(mask)),
+        sigma_y=sigma_y if request.sigma_y is None else float(request.sigma_y),
+        keep_known=bool(mask) if request.keep_known is None else request.keep_known,
+        masked=bool(mask),
+        options=request.given_options(),
+        rows=kept.rows if request.sampler is None else "",
+        why=(*why, kept.why if request.sampler is None else "settings as given"),
+        degradation=degradation,
+    )
+    recipe = _with_text(recipe, request, kept, family, model)
+    return settle(recipe, mask, learned) if isinstance(mask, Mask) else recipe
+
+
+def settle(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> Recipe:
+    """The recipe for one mask: with the learned operator if it stands for this very mask, else without any.
+
+    `learned` is what the operator at hand was trained for: the given one, or the model's for inpaint.
+    """
+    if recipe.operator.kind != "mask":
+        return recipe
+    if learned is not None and learned.degradation == INPAINT and is_box(mask, learned.degradation_params):
+        kind = "given" if recipe.operator.given else "model"
+        why = "the mask is the box that the learned operator was trained on"
+        return replace(recipe, operator=replace(recipe.operator, kind=kind), why=(*recipe.why, why))
+    why = "no operator was trained for this mask: the seen latent cells are the measurement"
+    return replace(
+        recipe,
+        operator=OperatorSource("cells"),
+        sampler=_for_cells(recipe.sampler),
+        why=(*recipe.why, why),
+    )
+
+
+def family_of(model: str) -> str | None:
+    """ "sd", "sdxl" or "sd3" of a diffusers model; None for the embedded ones and folders like them."""
+    from paseo.hub.names import known_family
+
+    if own_folder(model) is not None:
+        return None
+    if known := known_family(model):
+        return known
+    from paseo.hub.pretrained import family_name
+
+    return family_name(model)
+
+
+def trained_for(operator: Any) -> OperatorConfig | None:
+    """What an operator says of itself; None where there is none, or one that cannot say.
+
+    One that was trained on pairs of pictures makes its task known by its name.
+    """
+    if isinstance(operator, OperatorNet):
+        return operator.spec
+    if not isinstance(operator, str):
+        return None
+    config = operator_config(operator)
+    name, factor = config.degradation, config.degradation_params.get("factor")
+    by_example = bool(config.training.get("settings", {}).get("pairs"))
+    if by_example and name not in {t.name for t in tasks()}:
+        register(Task(name, name, lambda: KnownByExample(name, int(factor or 1))))
+    return config
+
+
+def is_box(mask: Mask, params: Mapping[str, Any]) -> bool:
+    """Whether a mask is the box that a learned inpainting operator was trained on."""
+    height, width = mask.observed.shape[-2:]
+    box = CentreBox(**params).observed_at(height, width)
+    return len(mask.observed) == 1 and bool((box == mask.observed).all())
+
+
+def _task(
+    request: Request, masked: bool, learned: OperatorConfig | None
+) -> tuple[str, Degradation | Task, float]:
+    """Name, degradation and noise level of the task."""
+    given = request.task
+    if isinstance(given, Mask):
+        return INPAINT, given, 0.01
+    if isinstance(given, Task):
+        found: Degradation | Task = given
+    elif not isinstance(given, str):
+        found = given
+    else:
+        of_operator = "" if learned is None else learned.degradation
+        name = given or (INPAINT if masked else of_operator)
+        if not name:
+            raise BadInput(
+                f"What happened to the image? Give a task: {', '.join(t.name for t in tasks())}, or "
+                "module:function for a degradation of your own."
+            )
+        found = find_task(name)
+    if masked and found.name != INPAINT:
+        raise BadInput(f"A mask belongs to the task {INPAINT}, not to {found.name}.")
+    if not masked:
+        _check_trained_for(learned, found.name)
+    mask = request.mask
+    return (
+        found.name,
+        mask if isinstance(mask, Mask) else found,
+        found.sigma_y if isinstance(found, Task) else 0.01,
+    )
+
+
+def _check_trained_for(learned: OperatorConfig | None, task: str) -> None:
+    """An operator of one known task is of no use for another one; functions may be spelled in many ways."""
+    known = {t.name for t in tasks()}
+    if learned is None or learned.degradation in ("", task) or learned.degradation not in known:
+        return
+    if task in known:
+        raise BadInput(
+            f"This operator was trained for {learned.degradation!r}, not for {task!r}. "
+            "Load the operator of the task."
+        )
+
+
+def _operator(request: Request, masked: bool) -> OperatorSource:
+    given = request.operator
+    place, thing = (given, None) if isinstance(given, str) else ("", given)
+    if masked:
+        return OperatorSource("mask", place, thing)
+    return OperatorSource("model" if given is None else "given", place, thing)
+
+
+def _sampler(request: Request, kept: Preset) -> Sampler:
+    """The sampler with all changes that were asked for."""
+    sampler = kept.sampler
+    if request.sampler is not None and not isinstance(request.sampler, Preset):
+        sampler = request.sampler
+    elif request.sampler is None and request.method in METHODS:
+        wanted = METHODS[request.method]
+        if not isinstance(sampler, wanted.cls):
+            raise BadInput(
+                f"The settings {request.label or request.method!r} are of {type(sampler).__name__}, not of "
+                f"{wanted.title}."
+            )
+    sampler = _changed(sampler, request.settings)
+    if request.steps is not None:
+        sampler = _changed(sampler, {"steps": request.steps})
+    if request.budget is not None and sampler.nfe > request.budget:
+        sampler = within(sampler, request.budget)
+    return sampler
+
+
+def _changed(sampler: Any, settings: Sequence[str] | Mapping[str, Any]) -> Any:
+    if not isinstance(settings, Mapping):
+        return with_settings(sampler, settings)
+    if not settings:
+        return sampler
+    names = {f.name for f in fields(sampler)} if is_dataclass(sampler) else set()
+    if unknown := sorted(settings.keys() - names):
+        raise BadInput(
+            f"{type(sampler).__name__} does not take these settings: it has no {' and '.join(unknown)}. "
+            f"It has: {', '.join(sorted(names))}."
+        )
+    return replace(sampler, **settings)
+
+
+def _for_cells(sampler: Any) -> Any:
+    """Hidden cells carry no information: methods that weigh the measurement give them no weight."""
+    weighs = is_dataclass(sampler) and any(f.name == "weight" for f in fields(sampler))
+    return replace(sampler, weight="mask") if weighs and not isinstance(sampler, type) else sampler
+
+
+def _with_text(recipe: Recipe, request: Request, kept: Kept, family: str | None, model: str) -> Recipe:
+    """Prompt and guidance, for models that know what they are."""
+    wishes = {
+        "prompt": request.prompt,
+        "negative_prompt": request.negative_prompt,
+        "guidance": request.guidance,
+    }
+    given: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
+    if family is None:
+        if given and own_folder(model) is not None:
+            raise BadInput(f"The model {model} is unconditional: it takes no {', '.join(sorted(given))}.")
+        return replace(recipe, **given)
+    prompt = kept.preset.prompt or PHOTO
+    if prompt == FACE and not kept.named:
+        prompt = PHOTO
+    return replace(
+        recipe,
+        prompt=given.get("prompt", prompt),
+        negative_prompt=given.get("negative_prompt"),
+        guidance=float(given.get("guidance", kept.preset.guidance)),
+    )

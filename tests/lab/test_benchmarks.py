@@ -1,0 +1,117 @@
+"""The benchmarks of the paper's tables: complete, at its settings, with the expected table beside each."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from paseo.errors import BadInput
+from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config, parse_config
+from paseo.lab.paper import TASKS, under
+from paseo.settings.presets import PHOTO, preset
+from paseo.train.splits import split
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+PAPER = {"ffhq-rv51": ("ffhq", "rv51"), "ffhq-sd35": ("ffhq", "sd35"), "coco-sd35": ("coco", "full")}
+
+
+def config(name: str) -> BenchConfig:
+    return load_config(BENCHMARKS / f"{name}.yaml")
+
+
+def methods_of(found: BenchConfig, task: str) -> dict[str, MethodSpec]:
+    return {m.label: m for m in found.methods if m.tasks is None or task in m.tasks}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_every_method_of_the_table_is_there(name: str) -> None:
+    found = config(name)
+    assert (found.device, found.data.count, found.data.size, found.tasks) == ("auto", 1000, 512, TASKS)
+    for task in TASKS:
+        labels = {label for label in methods_of(found, task) if not label.endswith("-matched")}
+        assert labels == set(under(*PAPER[name], task)), task
+    if name == "coco-sd35":
+        matched = {
+            label.removesuffix("-matched") for label in methods_of(found, "sr4") if "-matched" in label
+        }
+        assert matched == set(under("coco", "matched", "sr4")) - {"paseo", "paseo-dagger"}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_prompt_and_guidance_are_the_presets(name: str) -> None:
+    found = config(name)
+    assert found.preset_table is not None
+    for task in TASKS:
+        row, options = preset(found.preset_table, task), found.options_of(task)
+        assert options["guidance"] == row.guidance
+        assert found.captioned(task) == (row.prompt is None)
+        assert options.get("prompt") == row.prompt
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_expected_table_is_the_published_one(name: str) -> None:
+    script = runpy.run_path(str(BENCHMARKS / "expected.py"))
+    assert (BENCHMARKS / f"{name}.md").read_text(encoding="utf-8") == script["markdown"](name)
+
+
+def test_split_of_ffhq() -> None:
+    parts = split([f"{i:05d}.png" for i in range(70_000)], "ffhq")
+    assert {part: len(positions) for part, positions in parts.items()} == {
+        "train": 68_000,
+        "validation": 1_000,
+        "test": 1_000,
+    }
+    assert np.array_equal(parts["test"], np.arange(1_000))
+    with pytest.raises(BadInput, match="no train images"):
+        split(["a.png", "b.png"], "ffhq")
+
+
+def test_captions_of_coco(tmp_path: Path) -> None:
+    document = {
+        "images": [{"id": 7, "file_name": "000000000007.jpg"}],
+        "annotations": [
+            {"id": 2, "image_id": 7, "caption": "A second."},
+            {"id": 1, "image_id": 7, "caption": "A dog \n runs."},
+        ],
+    }
+    (tmp_path / "captions.json").write_text(json.dumps(document))
+    script = runpy.run_path(str(BENCHMARKS / "captions.py"))
+    assert script["first_captions"](tmp_path / "captions.json") == {"000000000007": "A dog runs."}
+
+
+def values(**more: Any) -> dict[str, Any]:
+    return {"methods": ["paseo"], "tasks": ["sr4", "sr8"], **more}
+
+
+def test_text_per_task_reaches_the_model(tmp_path: Path) -> None:
+    captions = tmp_path / "captions.json"
+    captions.write_text(json.dumps({"one": "a cat"}))
+    text = {
+        "sr4": {"prompt": PHOTO, "guidance": 4, "negative_prompt": "blurry"},
+        "sr8": {"captions": str(captions)},
+    }
+    found = parse_config(values(model_options={"dtype": "float16"}, text=text))
+    assert found.options_of("sr4", "one") == {
+        "dtype": "float16",
+        "prompt": PHOTO,
+        "guidance": 4,
+        "negative_prompt": "blurry",
+    }
+    assert found.options_of("sr8", "one") == {"dtype": "float16", "prompt": "a cat"}
+    assert (found.captioned("sr4"), found.captioned("sr8")) == (False, True)
+    assert found.public()["text"]["sr8"]["captions"] == "captions.json"
+    assert parse_config(yaml.safe_load(found.to_yaml())) == found
+    with pytest.raises(BadInput, match="no caption for the image 'two'"):
+        found.options_of("sr8", "two")
+    with pytest.raises(BadInput, match="text names the task 'blur'"):
+        parse_config(values(text={"blur": {"prompt": "x"}}))
+    (tmp_path / "list.json").write_text("[1]")
+    broken = parse_config(values(text={"sr4": {"captions": str(tmp_path / "list.json")}}))
+    with pytest.raises(BadInput, match="does not hold captions"):
+        broken.options_of("sr4", "three")

@@ -1,0 +1,127 @@
+"""A family's operator: what is drawn, what it learns at toy size, and what its config says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from paseo.codecs.embedded import EmbeddedCodec
+from paseo.degrade import Mask, condition_of, task
+from paseo.degrade.family import PARAMETERS, numbers_of, parts_of
+from paseo.errors import BadInput
+from paseo.linalg import linearize
+from paseo.operators.store import load_operator
+from paseo.train.draws import KINDS, PROBES, RANGES, Dice, FamilyDraw, family_of, random_mask
+from paseo.train.operator import OperatorTraining, train_operator
+from paseo.train.pictures import load_pictures
+
+
+def settings(out: Path, **changes: Any) -> OperatorTraining:
+    values: dict[str, Any] = dict(
+        out=out,
+        steps=30,
+        lr=3e-3,
+        task="family",
+        size=32,
+        batch_size=8,
+        warmup=2,
+        log_every=10,
+        validate_every=1000,
+        device="cpu",
+        precision="fp32",
+        quiet=True,
+    )
+    return OperatorTraining(**(values | changes))
+
+
+def test_what_is_drawn_lies_in_the_ranges_and_differs() -> None:
+    draw, rng = FamilyDraw(tuple(KINDS)), torch.Generator().manual_seed(0)
+    seen: dict[str, set[float]] = {name: set() for name in PARAMETERS}
+    masks = 0
+    for _ in range(400):
+        degradation = draw(rng, 32)
+        masks += isinstance(degradation, Mask)
+        for name, value in numbers_of(parts_of(degradation)).items():
+            low, high = RANGES[name]
+            assert low <= value <= high
+            seen[name].add(round(value, 3))
+        assert 0 <= draw.noise(rng) <= 0.2
+    assert all(len(values) > (1 if name in ("jpeg", "motion") else 2) for name, values in seen.items())
+    share = KINDS["mask"][0]
+    assert abs(masks / 400 - share) < 5 * (share * (1 - share) / 400) ** 0.5
+
+
+def test_the_probes_are_tasks_of_the_family() -> None:
+    for name in FamilyDraw(tuple(KINDS)).probes:
+        condition_of(task(name), 8, (64, 64))
+    assert set(PROBES) == set(KINDS)
+
+
+def test_masks_hide_something_and_show_something() -> None:
+    dice = Dice(torch.Generator().manual_seed(0))
+    shares = [random_mask(dice, 64).mean() for _ in range(60)]
+    assert all(0.1 < share < 1 for share in shares)
+    assert min(shares) < 0.6
+    assert max(shares) > 0.95
+
+
+def test_some_kinds_by_name() -> None:
+    assert family_of("jpeg") is None
+    assert family_of("family") == FamilyDraw(tuple(KINDS))
+    assert family_of("family:jpeg+sr") == FamilyDraw(("jpeg", "sr"))
+    with pytest.raises(BadInput, match="no kind 'fog'"):
+        family_of("family:fog")
+
+
+def _held_out(photos: Path) -> torch.Tensor:
+    return load_pictures(photos, size=32, crops=(), rule="auto", cache=photos.parent / "cache").held_out(24)
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_a_family_is_learnt_exported_and_bound(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec, local: bool
+) -> None:
+    chosen = dict(task="family:blur+mask", local=local, crops=(32,) if local else ())
+    outcome = train_operator(settings(tmp_path / "run", data=photos, steps=60, **chosen), codec)
+    blurred = task("blur:3").lift(task("blur:3")(x := _held_out(photos)))
+    nothing = (codec.encode(x) - codec.encode(blurred)).square().mean().sqrt().item()
+    assert outcome.validation["blur:3"] < 0.9 * nothing
+    net = load_operator(tmp_path / "run" / "operator", codec_hash=codec.hash)
+    family = net.spec.family
+    assert family is not None
+    assert (family.parameters, family.local, net.spec.degradation) == (PARAMETERS, local, "family")
+    assert net.spec.degradation_params == {"kinds": ["blur", "mask"]}
+    assert [error.task for error in family.errors] == [*PROBES["blur"], *PROBES["mask"]]
+    assert net.spec.unit_noise_range == (0.0, 0.1)
+    H = net.bind(0.01, condition_of(task("blur:2"), 8, (32, 32)))
+    assert H.residual is not None
+    assert H.residual.shape == (4, 1, 1)
+    z = torch.randn(2, 4, 4, 4)
+    h, J, JT = linearize(H, z)
+    torch.testing.assert_close(h, H(z))
+    assert (J(z) * z).sum().item() == pytest.approx((JT(z) * z).sum().item(), rel=1e-3)
+
+
+def test_it_takes_over_a_dedicated_operator(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+    train_operator(settings(tmp_path / "a", data=photos, task="blur", steps=40), codec)
+    start = tmp_path / "a" / "operator"
+    cold = train_operator(settings(tmp_path / "b", data=photos, task="family:blur", steps=1), codec)
+    warm = train_operator(
+        settings(tmp_path / "c", data=photos, task="family:blur", steps=1, start=start), codec
+    )
+    assert warm.validation["blur:3"] < cold.validation["blur:3"]
+
+
+def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    for changes, words in (
+        (dict(task="sr4", crops=(32,)), "crops belongs to a family"),
+        (dict(task="sr4", local=True), "local belongs to a family"),
+        (dict(measurements=2), "measurements is for one degradation"),
+        (dict(crops=(33,)), "multiples of 8"),
+        (dict(task="family:fog"), "no kind"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            settings(tmp_path, data=tmp_path, **changes)
