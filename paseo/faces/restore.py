@@ -68,6 +68,7 @@ def restore_faces(
     ones are replaced. `faces` are those of the restored picture where they are known; else they are sought.
     """
     _check(measurement, restored, task)
+    measurement = measurement.to(restored)
     size = (int(restored.shape[-2]), int(restored.shape[-1]))
     found = list(detect(restored) if faces is None else faces)
     frames = [frame_of(face.landmarks, side) for face in found]
