@@ -32,7 +32,8 @@ def with_earlier(bench: Bench, folder: Path, config: BenchConfig) -> Bench:
     found = {key: _summary(key, group, kept, like) for key, group in groups.items()}
     summaries = {**bench.summaries, **found}
     for (task, method), s in found.items():
-        if reference := summaries.get((task, config.reference)):
+        reference = summaries.get((task, config.reference))
+        if reference is not None and method != config.reference:
             summaries[task, method] = paired(s, reference)
     cells = tuple(_cell(row, kept["quality"], like) for row in rows)
     unsupported = {

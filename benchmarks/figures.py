@@ -32,7 +32,9 @@ def main() -> None:
         lpips, rest = mean["lpips"], f"{mean['psnr']:.1f} dB | {mean['consistency']:.3f} |"
         own = _number(first, rf"\| {re.escape(title)} \| ([\d.]+) \|")
         first = _row(first, title, f"| {title} | {own:.3f} | **{lpips:.3f}** | {rest}")
-        second = _row(second, task, f"| {task} | {lpips:.3f} | {own:.3f} | {lpips / own:.2f} | {rest}", " dB ")
+        second = _row(
+            second, task, f"| {task} | {lpips:.3f} | {own:.3f} | {lpips / own:.2f} | {rest}", " dB "
+        )
     write_text(readme, first)
     write_text(card, second)
 

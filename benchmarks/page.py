@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def read(run: Path | None, name: str, earlier: bool) -> Bench | None:
-    """A run, with what was kept of an earlier one if that is wanted. PASEO's rows are those of both tables."""
+    """A run, with what was kept of an earlier one if that is wanted; PASEO's rows serve both tables."""
     if run is None:
         return None
     bench = aggregate.load(run)

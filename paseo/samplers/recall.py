@@ -135,8 +135,8 @@ def coefficients(pairs: list[Pair], b: Tensor, ridge: float) -> Tensor:
 
 
 def answers(D: Tensor, d: Tensor) -> Tensor:
-    """(B, 1, …): 1 where D·d > 0, as with any covariance. Elsewhere, which only a guided denoiser has been seen
-    to do, the pair is forgotten and the step is the paper's.
+    """(B, 1, …): 1 where D·d > 0, as with any covariance. Elsewhere (only guided denoisers have been seen to
+    do that) the pair is forgotten and the step is the paper's.
     """
     return ((D * d).flatten(1).sum(1) > 0).to(d).view(-1, *[1] * (d.ndim - 1))
 
