@@ -16,9 +16,12 @@ import re
 import types
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from paseo.errors import BadInput
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Kind = Literal["switch", "word", "whole number", "number", "numbers", "other"]
 _INTERVAL = re.compile(r"([\[(])(\S+), (\S+)([\])])")
@@ -131,12 +134,17 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     return tuple(_resolved(f, hints[f.name]) for f in fields(cls) if f.init)
 
 
-def check_settings(instance: Any) -> None:
+def values_of(instance: DataclassInstance, *names: str) -> dict[str, Any]:
+    """The fields of a dataclass by name, all of them or those named, as they are (`asdict` would copy)."""
+    return {name: getattr(instance, name) for name in names or [f.name for f in fields(instance)]}
+
+
+def check_settings(instance: DataclassInstance) -> None:
     """For a dataclass's `__post_init__`: every field is what its declaration says."""
+    values = values_of(instance)
     for s in settings_of(type(instance)):
-        value = getattr(instance, s.name)
-        if not s.allows(value):
-            raise BadInput(s.refusal(value))
+        if not s.allows(values[s.name]):
+            raise BadInput(s.refusal(values[s.name]))
 
 
 def _resolved(f: Any, hint: Any) -> Setting:

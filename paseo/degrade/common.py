@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.base import HasParams
 from paseo.errors import BadInput
 from paseo.units import to_signed as to_signed
 from paseo.units import to_unit as to_unit
@@ -55,6 +56,11 @@ def check_positive(value: float, what: str, at_least: float = 0.0) -> None:
             f"{what} must be a finite number of {f'at least {at_least:g}' if at_least else 'more than 0'}, "
             f"got {value!r}."
         )
+
+
+def params_of(degradation: object) -> dict[str, Any]:
+    """What is needed to build it again, for records; empty where it does not tell."""
+    return degradation.params if isinstance(degradation, HasParams) else {}
 
 
 def wide(x: Tensor) -> Tensor:

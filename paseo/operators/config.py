@@ -47,18 +47,15 @@ class OperatorConfig:
             object.__setattr__(self, "family", Family.from_dict(self.family))
         object.__setattr__(self, "noise_range", _range(self.noise_range))
         object.__setattr__(self, "residual", _errors(self.residual, self.channels))
-        for name, kind in (
-            ("latent_space", str),
-            ("vae_hash", str),
-            ("degradation", str),
-            ("degradation_params", dict),
-            ("training", dict),
+        for name, value, kind in (
+            ("latent_space", self.latent_space, str),
+            ("vae_hash", self.vae_hash, str),
+            ("degradation", self.degradation, str),
+            ("degradation_params", self.degradation_params, dict),
+            ("training", self.training, dict),
         ):
-            if not isinstance(getattr(self, name), kind):
-                raise BadInput(
-                    f"{name}={getattr(self, name)!r} in an operator's config is not a {kind.__name__}."
-                )
-
+            if not isinstance(value, kind):
+                raise BadInput(f"{name}={value!r} in an operator's config is not a {kind.__name__}.")
         if not isinstance(self.training.get("settings", {}), dict):
             raise BadInput(
                 "training.settings in an operator's config is not a table of the settings it was trained "

@@ -22,7 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paseo.base import LatentOperator, Prior, Problem, SolvesExactly, Step, Watch, ignore
+from paseo.base import LatentOperator, Prior, Problem, SolvesExactly, Step, WantsTrace, Watch, ignore
 from paseo.errors import BadInput
 from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
@@ -115,7 +115,7 @@ class PASEO:
         d: Tensor | float = 0.0  # the operator's error, as last measured
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
-            trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
+            trace: Trace | None = {} if isinstance(watch, WantsTrace) and watch.wants_trace else None
             x0 = prior.x0(x, t.t)  # 3
             x1 = (x - t.alpha * x0) / t.sigma  # 4
             x0, x1 = memory.recall(x, x0, x1, t, trace)  # not in the paper

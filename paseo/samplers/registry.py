@@ -5,7 +5,7 @@ here and one row in the docs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paseo.base import Problem
@@ -25,7 +25,7 @@ from paseo.samplers.psld import PSLD
 from paseo.samplers.red_diff import REDDiff
 from paseo.samplers.resample import ReSample
 from paseo.samplers.silo import SILO
-from paseo.setting import settings_of
+from paseo.setting import settings_of, values_of
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def describe(problems: Mapping[str, Problem] | None = None) -> list[dict[str, An
                 "tune": list(m.tune),
                 "cannot": m.cannot,
             },
-            "fields": {f.name: getattr(m.default, f.name) for f in fields(m.cls)},
+            "fields": values_of(m.default),
         }
         if problems is not None:
             row["unsupported"] = {
