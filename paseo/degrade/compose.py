@@ -98,7 +98,5 @@ class Compose:
 def transposed(part: Degradation) -> LinearDegradation:
     """The part as one with an adjoint, which a linear one has."""
     if not isinstance(part, LinearDegradation):
-        raise Unsupported(
-            f"{part.name} says that it is linear and has no adjoint. Use a method that needs none."
-        )
+        raise Unsupported(f"{part.name} is linear and has no adjoint. Use a method that needs none.")
     return part

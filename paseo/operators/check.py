@@ -255,10 +255,9 @@ def _home(operator: object, given: Tensor | None) -> Tensor:
     """A tensor of the device and dtype in which an operator computes: its parameters', else those of what was
     given.
     """
-    net = (
-        operator.net if isinstance(operator, HasNetwork) and not isinstance(operator, nn.Module) else operator
-    )
-    parameter = next(net.parameters(), None) if isinstance(net, nn.Module) else None
+    if isinstance(operator, HasNetwork) and not isinstance(operator, nn.Module):
+        operator = operator.net
+    parameter = next(operator.parameters(), None) if isinstance(operator, nn.Module) else None
     found = given if parameter is None else parameter
     return torch.empty(0) if found is None else found.new_empty(0)
 

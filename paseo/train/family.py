@@ -22,7 +22,7 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.family import ErrorAt, Family
 from paseo.operators.net import OperatorNet
 from paseo.train.draws import NOISE, RANGES, FamilyDraw
-from paseo.train.latents import codec_digest, encode
+from paseo.train.latents import codec_digest, encode, latent_space_of
 from paseo.train.loop import Trained, derive
 from paseo.train.measure import noisy
 from paseo.train.pictures import Pictures
@@ -154,7 +154,7 @@ def export_family(outcome: Trained, recipe: FamilyRecipe, config: OperatorTraini
     net.to(memory_format=torch.contiguous_format)  # ty: ignore[no-matching-overload]  (torch's stub lacks it)
     net.spec = OperatorConfig(
         channels=net.spec.channels,
-        latent_space=getattr(recipe.codec, "latent_space", config.model),
+        latent_space=latent_space_of(recipe.codec, config.model),
         vae_hash=codec_digest(recipe.codec),
         degradation=config.name or "family",
         degradation_params={"kinds": list(recipe.draw.kinds)},

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from paseo.base import Codec
+from paseo.base import Codec, HasHash, HasLatentSpace
 from paseo.codecs.weights import weights_hash
 from paseo.train.arrays import ArrayWriter, open_array
 from paseo.train.data import ImageSet
@@ -101,10 +101,15 @@ def encode(codec: Codec, x: Tensor, device: torch.device, bf16: bool) -> Tensor:
 
 def codec_digest(codec: Codec) -> str:
     """SHA-256 that names the codec's latent space: its own record, or else over all its weights."""
-    known = getattr(codec, "hash", "")
+    known = codec.hash if isinstance(codec, HasHash) else ""
     if known or not isinstance(codec, nn.Module):
         return str(known)
     return weights_hash(codec.state_dict())
+
+
+def latent_space_of(codec: Codec, otherwise: str) -> str:
+    """The name of the codec's latent space, or another one where it has none."""
+    return codec.latent_space if isinstance(codec, HasLatentSpace) else otherwise
 
 
 def digest(*parts: object) -> str:

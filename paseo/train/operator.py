@@ -23,13 +23,22 @@ from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
+from paseo.setting import values_of
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, load_images
 from paseo.train.draws import FamilyDraw, family_of
 from paseo.train.export import load_codec
 from paseo.train.family import FamilyRecipe, export_family
 from paseo.train.jacobian import secant_loss
-from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
+from paseo.train.latents import (
+    Latents,
+    clean_latents,
+    codec_digest,
+    digest,
+    encode,
+    encode_rows,
+    latent_space_of,
+)
 from paseo.train.loop import Trained, derive, run, session
 from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.pairs import load_pairs
@@ -103,18 +112,19 @@ class OperatorTraining(LoopConfig):
     def __post_init__(self) -> None:
         if self.recipe not in ("default", "paper"):
             raise BadInput(f"recipe is {self.recipe!r}, expected default or paper.")
+        given = values_of(self)
         for f in fields(self) if self.recipe == "paper" else ():
-            if f.name in PAPER and getattr(self, f.name) == f.default:
+            if f.name in PAPER and given[f.name] == f.default:
                 object.__setattr__(self, f.name, PAPER[f.name])
         super().__post_init__()
         object.__setattr__(self, "data", None if self.data is None else str(self.data))
         check_crops(self.crops, 8)
         family = self.task is not None and family_of(self.task) is not None
-        for name in ("crops", "local"):
-            if getattr(self, name) and not family:
+        for name, value in (("crops", self.crops), ("local", self.local)):
+            if value and not family:
                 raise BadInput(f"{name} belongs to a family: give it with --task family.")
-        for name in ("measurements", "jacobian"):
-            if getattr(self, name) and family:
+        for name, value in (("measurements", self.measurements), ("jacobian", self.jacobian)):
+            if value and family:
                 raise BadInput(f"{name} is for one degradation: a family draws a new one for every sample.")
         if (self.task is None) == (self.pairs is None):
             raise BadInput(
@@ -355,7 +365,7 @@ def _export(outcome: Trained, recipe: OperatorRecipe, config: OperatorTraining) 
     assert isinstance(net, OperatorNet)
     net.spec = OperatorConfig(
         channels=recipe.latents.shape[0],
-        latent_space=getattr(recipe.codec, "latent_space", config.model),
+        latent_space=latent_space_of(recipe.codec, config.model),
         vae_hash=codec_digest(recipe.codec),
         degradation=config.name or recipe.measurement.name,
         degradation_params=recipe.measurement.params,

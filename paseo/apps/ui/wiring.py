@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from paseo.degrade import tasks
 from paseo.errors import BadInput, PaseoError
 from paseo.images import EXTENSIONS
 from paseo.models import DEFAULT, ROOT
+from paseo.setting import values_of
 from paseo.settings.parse import with_settings
 
 MAX_COUNT = 1000  # of steps, inner steps and whatever else is counted
@@ -141,11 +141,10 @@ def one_of(value: object, offered: list[str], what: str) -> None:
 def check_settings(sampler: Any, settings: tuple[str, ...]) -> None:
     """A run must end while somebody waits for it."""
     changed = with_settings(sampler, settings)
-    for f in fields(changed):
-        value = getattr(changed, f.name)
+    for name, value in values_of(changed).items():
         if isinstance(value, int) and value > MAX_COUNT:
             raise BadInput(
-                f"{f.name}={value} is more than the {MAX_COUNT} this page computes. Use `paseo restore`."
+                f"{name}={value} is more than the {MAX_COUNT} this page computes. Use `paseo restore`."
             )
     if changed.nfe > MAX_NFE:
         raise BadInput(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,8 +71,7 @@ class Tally:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        names = ("cells", "skipped", "done", "failed")
-        return {**{name: getattr(self, name) for name in names}, "seconds": round(self.seconds, 3)}
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
 def run(

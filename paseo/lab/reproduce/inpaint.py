@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.base import HidesPixels
 from paseo.degrade import task as find_task
 from paseo.images import read, save_png
 from paseo.lab.bench.aggregate import LEAST_FOR_DISTANCE, Bench
@@ -108,8 +109,9 @@ def regional(bench: Bench, store: Store, label: str) -> dict[str, float]:
         return {}
     x = torch.stack([read(store.path(c, ".png")).rgb for c in cells])
     truth = torch.stack([read(store.truth(c.image, c.image_sha256)).rgb for c in cells])
-    observed_at: Any = getattr(find_task(TASK).degradation, "observed_at")  # noqa: B009  masks alone have it
-    seen = observed_at(*x.shape[-2:])
+    mask = find_task(TASK).degradation
+    assert isinstance(mask, HidesPixels)
+    seen = mask.observed_at(*x.shape[-2:])
     rows, columns = (torch.nonzero(seen[0, 0].amin(d) < 0.5).flatten() for d in (1, 0))
     top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
 

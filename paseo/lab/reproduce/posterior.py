@@ -40,6 +40,7 @@ from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.priors.mixture import Mixture
 from paseo.samplers import METHODS, within
+from paseo.setting import values_of
 
 BUDGET = {"paseo": 53, "paseo-dagger": 53}  # all others 79, as in the paper
 STATISTICS = ("mean_error", "spread_seen", "spread_hidden", "coverage", "distance", "modes")
@@ -215,7 +216,7 @@ def search(case: Case, name: str, sampler: Any, o: Options) -> tuple[Any, dict[s
             continue
         if figures["distance"] < least:
             best, least = candidate, figures["distance"]
-    return best, {field: getattr(best, field)}
+    return best, values_of(best, field)
 
 
 def trial_values(name: str, sampler: Any, trials: int) -> tuple[str, list[float]]:
@@ -223,7 +224,8 @@ def trial_values(name: str, sampler: Any, trials: int) -> tuple[str, list[float]
     if name.startswith("paseo"):
         return "cg_budget", list(CG_BUDGETS[:trials])
     field = METHODS[name].tune[0]
-    return field, [getattr(sampler, field) * RATIO ** (k - (trials - 1) / 2) for k in range(trials)]
+    middle = values_of(sampler, field)[field]
+    return field, [middle * RATIO ** (k - (trials - 1) / 2) for k in range(trials)]
 
 
 def _figures(case: Case, sampler: Any, seed: int, draws: int) -> tuple[dict[str, float], int]:
