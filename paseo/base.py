@@ -10,8 +10,8 @@ object comes in: `isinstance(degradation, HidesPixels)`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import Field, dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -337,6 +337,8 @@ def ignore(step: Step) -> None:
 
 class Sampler(Protocol):
     """A frozen dataclass of hyperparameters that can be called."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def nfe(self) -> int: ...  # denoiser calls of a run

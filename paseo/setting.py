@@ -93,7 +93,7 @@ class Setting:
         }.get(self.kind, f"a {self.kind}{inside}")
         return words + (", or none" if self.optional else "")
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether a value has the right type and lies in the range."""
         if value is None:
             return self.optional
@@ -113,14 +113,14 @@ class Setting:
             return False
         return abs(value) < math.inf if self.range is None else value in self.range
 
-    def refusal(self, value: Any) -> str:
+    def refusal(self, value: object) -> str:
         if self.kind == "word":
             return f"{self.name}={_short(value)!r} is not {self.allowed}."
         about = ", ".join(part for part in (self.symbol, self.words) if part)
         return f"{self.name}={_short(value)} cannot be used: expected {self.allowed} ({about or self.name})."
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     """For a message; Python itself refuses to write a whole number of more than 4300 digits."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "a number of hundreds of digits"

@@ -22,7 +22,7 @@ def size_of(x: Tensor) -> Size:
     return int(x.shape[-2]), int(x.shape[-1])
 
 
-def check_images(x: Any, what: str = "The image", channels: int | None = None) -> None:
+def check_images(x: object, what: str = "The image", channels: int | None = None) -> None:
     """A float tensor (B,C,H,W) with at least one pixel, or a BadInput that says what was given instead."""
     wanted = f"a floating-point tensor (B,{channels or 'C'},H,W)"
     if not isinstance(x, Tensor):

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from paseo.base import Problem
+from paseo.base import Problem, Sampler
 from paseo.errors import BadInput
 from paseo.samplers.daps import DAPS
 from paseo.samplers.ddnm import DDNM
@@ -27,6 +27,8 @@ from paseo.samplers.resample import ReSample
 from paseo.samplers.silo import SILO
 from paseo.setting import settings_of, values_of
 
+AnySampler = TypeVar("AnySampler", bound=Sampler)
+
 
 @dataclass(frozen=True)
 class Method:
@@ -34,7 +36,7 @@ class Method:
 
     name: str  # as in `--method`
     title: str
-    cls: type[Any]
+    cls: type[Sampler]
     paper: str
     source: str  # the public code it was checked against
     needs: str
@@ -44,7 +46,7 @@ class Method:
     cannot: str = ""  # tasks it cannot express, and why
 
     @property
-    def default(self) -> Any:
+    def default(self) -> Sampler:
         return self.cls()
 
 
@@ -234,7 +236,7 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
-def within(sampler: Any, budget: int) -> Any:
+def within(sampler: AnySampler, budget: int) -> AnySampler:
     """The same sampler with the most steps whose NFE does not exceed `budget`."""
     best, most = None, max(s.range.high for s in settings_of(type(sampler)) if s.name == "steps" and s.range)
     for steps in range(2, min(budget + 2, int(most)) + 1):

@@ -10,7 +10,7 @@ is measured on held-out pictures and stored, so that the solver can take its r f
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,8 @@ from paseo.train.measure import noisy
 from paseo.train.pictures import Pictures
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
+
     from paseo.train.operator import OperatorTraining
 
 _VALIDATION_IMAGES = 24
@@ -40,7 +42,12 @@ class FamilyRecipe:
     """The loss and the validation of a family's operator."""
 
     def __init__(
-        self, codec: Codec, pictures: Pictures, draw: FamilyDraw, config: OperatorTraining, accelerator: Any
+        self,
+        codec: Codec,
+        pictures: Pictures,
+        draw: FamilyDraw,
+        config: OperatorTraining,
+        accelerator: Accelerator,
     ) -> None:
         self.codec, self.pictures, self.draw, self.config = codec, pictures, draw, config
         self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from paseo.base import Codec, HasHash, HasLatentSpace
 from paseo.codecs.weights import weights_hash
 from paseo.train.arrays import ArrayWriter, open_array
 from paseo.train.data import ImageSet
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 SHARD = 2048  # images per file
 _BATCH = 32
@@ -50,7 +53,7 @@ class Latents:
 
 
 def encode_rows(
-    images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Any
+    images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Accelerator
 ) -> Latents:
     """Apply `row(x, position)` to blocks x of images at `position`… and keep its (B, variants, c, h, w)
     results.
@@ -81,7 +84,9 @@ def encode_rows(
     return Latents([open_array(p) for p in paths])
 
 
-def clean_latents(codec: Codec, images: ImageSet, cache: Path, accelerator: Any, bf16: bool) -> Latents:
+def clean_latents(
+    codec: Codec, images: ImageSet, cache: Path, accelerator: Accelerator, bf16: bool
+) -> Latents:
     """E(x) and E(mirrored x) of every image."""
 
     def row(x: Tensor, position: int) -> Tensor:

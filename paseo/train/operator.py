@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -44,6 +44,9 @@ from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.pairs import load_pairs
 from paseo.train.pictures import CROPS_HELP, DATA_HELP, check_crops, load_pictures
 from paseo.train.splits import HELP, split
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 _VALIDATION_IMAGES = 128
 _VALIDATION_NOISE = 0.02  # σ_y = 0.01 of [0,1] images
@@ -161,7 +164,7 @@ class OperatorRecipe:
         measurement: Measurement,
         config: OperatorTraining,
         cache: Path,
-        accelerator: Any,
+        accelerator: Accelerator,
     ) -> None:
         self.codec, self.images, self.measurement, self.config = codec, images, measurement, config
         self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)
@@ -218,7 +221,7 @@ class OperatorRecipe:
 
     # Stored measurements: the noise level of variant 2k + mirror of image i is a function of (seed, i, k).
 
-    def _encode_measurements(self, cache: Path, accelerator: Any) -> Latents:
+    def _encode_measurements(self, cache: Path, accelerator: Accelerator) -> Latents:
         count = self.config.measurements
 
         def row(x: Tensor, position: int) -> Tensor:
@@ -328,7 +331,7 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trai
 
 
 def _train_family(
-    config: OperatorTraining, codec: Codec, draw: FamilyDraw, cache: Path, accelerator: Any
+    config: OperatorTraining, codec: Codec, draw: FamilyDraw, cache: Path, accelerator: Accelerator
 ) -> Trained:
     assert config.data is not None
     with accelerator.main_process_first():

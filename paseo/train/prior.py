@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,9 @@ from paseo.train.pictures import (
     load_pictures,
 )
 from paseo.train.splits import HELP
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 _VALIDATION_IMAGES = 256
 EXPORT = "model"  # folder of the exported model below OUT
@@ -138,7 +141,7 @@ class PriorRecipe:
     """The loss and the validation of the flow network."""
 
     def __init__(
-        self, codec: Codec, pictures: Pictures, config: PriorTraining, cache: Path, accelerator: Any
+        self, codec: Codec, pictures: Pictures, config: PriorTraining, cache: Path, accelerator: Accelerator
     ) -> None:
         self.config, self.device, self.codec = config, accelerator.device, codec
         if isinstance(codec, nn.Module):

@@ -25,7 +25,12 @@ class Conv(nn.Module):
     """Convolution, batch norm, ReLU."""
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int | tuple[int, int] = 1, stride: int = 1, padding: Any = 0
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int | tuple[int, int] = 1,
+        stride: int = 1,
+        padding: int | tuple[int, int] = 0,
     ) -> None:
         super().__init__()
         self.conv = nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False)

@@ -27,7 +27,7 @@ from paseo.lock import Busy, is_held, locked
 from paseo.record import conditions
 
 Engine = Literal["local", "ray"]
-Advance = Callable[[int], Any]
+Advance = Callable[[int], object]
 STALE = 600  # seconds after which a half-written file is nobody's
 
 

@@ -36,6 +36,7 @@ from paseo.metrics.cost import Cost, synchronize
 from paseo.noise import Noise
 from paseo.operators.net import OperatorNet
 from paseo.problem import device_of, pose
+from paseo.samplers.paseo import PASEO
 from paseo.samplers.unconditional import unconditional
 from paseo.schedule import Schedule
 from paseo.settings.presets import preset
@@ -58,7 +59,7 @@ class CostRow:
     task: str
     guidance: float
     inner_steps: int  # P
-    cg_budget: int  # C
+    cg_budget: int | None  # C; None: solved exactly
     points: int  # K, of a whole run
     denoiser: float  # one call, guided or not
     encode: float
@@ -268,7 +269,7 @@ def measure_task(
     rig: Rig,
     operator: OperatorNet,
     name: str,
-    sampler: Any,
+    sampler: PASEO,
     guidance: float,
     steps: int,
     plain_peak: int,

@@ -79,7 +79,7 @@ class MethodCosts:
 def measure_methods(
     prior: Prior,
     codec: Codec,
-    operator: Any,
+    operator: LatentOperator | BindsNoise,
     *,
     side: int,
     steps: int = 4,
@@ -151,7 +151,7 @@ def measure_method(
     )
 
 
-def allocated_peak(run: Callable[[], Any]) -> int:
+def allocated_peak(run: Callable[[], object]) -> int:
     """Most bytes that torch held at one time on the CPU, above those before, from the profiler's allocation
     record.
     """
@@ -197,7 +197,7 @@ class KeptForBackward:
         self._hooks.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._hooks.__exit__(*error)
 
     def take(self, storage: torch.UntypedStorage) -> None:

@@ -10,6 +10,7 @@ only the other region's errors remain.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -184,6 +185,6 @@ def _from_the_hole(region: Mapping[str, float]) -> bool:
     return region["hole only"] > 0 and region["background only"] < 0.5 * region["hole only"]
 
 
-def charts(bench: Bench, store: Store, out: Any) -> list[Any]:
+def charts(bench: Bench, store: Store, out: Path) -> list[Path]:
     sheet = grid(bench, store, TASK)
     return [save_png(out / "inpaint.png", sheet)] if sheet is not None else []
