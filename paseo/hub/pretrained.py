@@ -257,7 +257,7 @@ def _codec(
     device: torch.device,
     tiling: bool | int,
     around: Callable[[], AbstractContextManager],
-) -> Any:
+) -> Codec:
     if codec is None:
         return wrap_codec(parts.vae, tiling=tiling, around=around)
     return open_codec(codec).to(device) if isinstance(codec, str | Path) else codec
@@ -272,7 +272,7 @@ def _plain(dtype: str | torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _side(sample_size: Any) -> int:
+def _side(sample_size: int | list[int] | tuple[int, ...]) -> int:
     return int(max(sample_size)) if isinstance(sample_size, list | tuple) else int(sample_size)
 
 

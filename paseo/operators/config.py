@@ -5,7 +5,7 @@ its training.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -97,7 +97,7 @@ class OperatorConfig:
         return cls(**{k: v for k, v in values.items() if k in known})
 
 
-def _range(value: Any) -> tuple[float, float]:
+def _range(value: Iterable[float]) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in value)
     except (TypeError, ValueError):
@@ -107,7 +107,7 @@ def _range(value: Any) -> tuple[float, float]:
     return low, high
 
 
-def _errors(value: Any, channels: int) -> tuple[float, ...]:
+def _errors(value: Iterable[float], channels: int) -> tuple[float, ...]:
     try:
         errors = tuple(float(v) for v in value)
     except (TypeError, ValueError):

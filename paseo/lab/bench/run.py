@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from paseo.errors import BadInput
 from paseo.files import atomic, write_json
@@ -25,6 +25,9 @@ from paseo.lab.bench.pictures import Picture
 from paseo.lab.bench.plan import config_of, feature_names, pictures_of, setup_of
 from paseo.lock import Busy, is_held, locked
 from paseo.record import conditions
+
+if TYPE_CHECKING:
+    from paseo.lab.bench.ray_engine import RayOptions
 
 Engine = Literal["local", "ray"]
 Advance = Callable[[int], object]
@@ -79,7 +82,7 @@ def run(
     engine: Engine = "local",
     shard: Shard | None = None,
     advance: Advance = lambda n: None,
-    ray_options: Any = None,
+    ray_options: RayOptions | None = None,
 ) -> Tally:
     """Compute what is missing. `advance(n)` is told of every n cells that are done, skipped or failed."""
     part = shard or Shard()
@@ -102,7 +105,9 @@ def _check_alone(folder: Path, part: Shard) -> None:
             )
 
 
-def _run(folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: Any) -> Tally:
+def _run(
+    folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: RayOptions | None
+) -> Tally:
     start = time.perf_counter()
     config, store, cells = config_of(folder), Store(folder), read_plan(folder)
     _sweep(folder)
@@ -133,7 +138,7 @@ class Computation:
     pictures: Mapping[str, Picture]
     engine: Engine
     advance: Advance
-    ray_options: Any = None
+    ray_options: RayOptions | None = None
     done: int = 0
     failed: int = 0
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,7 +51,7 @@ def run(o: Options) -> Study:
     bench, store = carry_out(
         o, "inpaint", methods, [TASK], reference="arc+mask", metrics=metrics, features=True
     )
-    lines: list[list[Any]] = []
+    lines: list[list[str | float | None]] = []
     for label in (m["label"] for m in methods):
         figures = [mean(bench, TASK, label, name) for name in ("psnr", "lpips", "lpips_hole")]
         lines.append([label, "here", *figures, _distance(bench, label), _seconds(bench, label)])
