@@ -1,6 +1,6 @@
 """The one-way street: measurement in, restored images out. Any size, any number of draws.
 
-    y ─ pose ─▶ problem ─ sampler(prior, problem, noise) ─▶ z ─ decode ─▶ crop, clamp ─▶ x̂
+    y ─ pose ─▶ problem ─ sampler(prior, problem, noise) ─▶ z ─ decode ─▶ crop, carry over, clamp ─▶ x̂
 
 Images are in [0,1] at both ends. A task or a preset may stand for its degradation or its sampler; it is
 unwrapped here and nowhere behind.
@@ -31,6 +31,7 @@ from paseo.base import (
     ignore,
 )
 from paseo.degrade import Task
+from paseo.degrade.carry import carry_over
 from paseo.errors import BadInput, Unsupported, out_of_memory
 from paseo.images import to_tensor
 from paseo.memory import Choice, tiling
@@ -88,6 +89,7 @@ def restore(
     sigma_y: float = 0.01,
     seeds: int | Sequence[int] | Sequence[torch.Generator] = 0,
     size: tuple[int, int] | None = None,
+    carry: float = 0.0,
     windows: Choice = "auto",
     watch: Watch = ignore,
 ) -> Restored:
@@ -96,8 +98,10 @@ def restore(
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single
     integer that all of them use: an image alone and the same image in a batch have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
-    no multiple of the factor). `windows` says how a large canvas is walked: "auto" takes it whole where it fits into
-    memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent cells.
+    no multiple of the factor). `carry` is the share of the measurement's detail beyond the codec that is
+    carried over (`paseo.degrade.carry`). `windows` says how a large canvas is walked: "auto" takes it whole
+    where it fits into memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent
+    cells.
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)
@@ -116,7 +120,7 @@ def restore(
         if reason := sampler.unsupported(problem):
             raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
         z = sampler(counted, problem, noise, watch)
-        x = decoded(problem, z)
+        x = decoded(problem, z, lifted, carry)
     return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start, tiles.windows)
 
 
@@ -127,11 +131,16 @@ def way_out(images: int) -> str:
     return fewer + "or " + rest if fewer else rest[0].upper() + rest[1:]
 
 
-def decoded(problem: Problem, z: Tensor) -> Tensor:
-    """A latent of the problem as images (B,3,H,W) in [0,1]."""
+def decoded(problem: Problem, z: Tensor, lifted: Tensor, carry: float = 0.0) -> Tensor:
+    """A latent of the problem as images (B,3,H,W) in [0,1], with a share of the detail of the measurement at
+    image size that no latent holds.
+    """
     if problem.codec is None:
         raise BadInput("This problem has no codec, so nothing can be decoded.")
-    return to_unit(problem.codec.decode(z)).clamp(0, 1)
+    x = problem.codec.decode(z)
+    if carry:
+        x = carry_over(x, lifted, problem.codec.decode(problem.y_z), carry)
+    return to_unit(x).clamp(0, 1)
 
 
 def _parts(model: LatentModel | None, prior: Prior | None, codec: Codec | None) -> tuple[Prior, Codec]:
