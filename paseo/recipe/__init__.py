@@ -7,7 +7,7 @@ The command line, the page, `PaseoPipeline`, `bench`, `tune` and `reproduce` all
 what `resolve` makes of it. Nothing else in the package fills in what was left open.
 """
 
-from paseo.recipe.finding import Finding, examine_file, read_off
+from paseo.recipe.finding import Finding, examine_file, read_off, resolve_found
 from paseo.recipe.key import canonical, key_of
 from paseo.recipe.recipe import CELLS, FEATHER, NOTHING, OperatorSource, Recipe
 from paseo.recipe.request import Request
@@ -26,5 +26,6 @@ __all__ = [
     "key_of",
     "read_off",
     "resolve",
+    "resolve_found",
     "settle",
 ]

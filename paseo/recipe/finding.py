@@ -20,6 +20,7 @@ from paseo.degrade.family import parts_of
 from paseo.errors import PaseoError
 from paseo.images import look_at
 from paseo.recipe.recipe import NOTHING, Recipe
+from paseo.recipe.request import Request
 from paseo.recipe.resolve import resolve
 
 
@@ -66,8 +67,12 @@ def read_off(recipe: Recipe, path: str | Path) -> Recipe:
     """
     if recipe.open is None:
         return _warned(recipe, path)
-    found = examine_file(path)
-    known = resolve(replace(recipe.open, task=found.task))
+    return resolve_found(recipe.open, examine_file(path))
+
+
+def resolve_found(request: Request, found: Finding) -> Recipe:
+    """The recipe for a request whose task was found."""
+    known = resolve(replace(request, task=found.task))
     return replace(known, found=found.to_record(), why=(found.sentence, *known.why))
 
 
