@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -27,6 +27,7 @@ from paseo.base import (
     Prior,
     Problem,
     Sampler,
+    Step,
     Watch,
     ignore,
 )
@@ -61,6 +62,8 @@ class Restored:
     seeds: tuple[int, ...]  # image i is the draw of seeds[i]
     nfe: int  # denoiser calls, each serving the whole batch
     seconds: float  # from encoding to decoding
+    # parameters of the degradation that were found (`PASEO(blind=…)`), one number per draw
+    found: dict[str, list[float]] = field(default_factory=dict)
     windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
 
     @property
@@ -119,9 +122,23 @@ def restore(
         counted = Counted(tiles.prior(prior))
         if reason := sampler.unsupported(problem):
             raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
-        z = sampler(counted, problem, noise, watch)
+        noted = Noted(watch)
+        z = sampler(counted, problem, noise, noted)
         x = decoded(problem, z, lifted, carry)
-    return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start, tiles.windows)
+    seconds = time.perf_counter() - start
+    return Restored(x, z, tuple(noise.seeds), counted.nfe, seconds, noted.found, tiles.windows)
+
+
+class Noted:
+    """A hook that also remembers which parameters of the degradation were found."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.found = watch, dict[str, list[float]]()
+        self.wants_trace = bool(getattr(watch, "wants_trace", False))
+
+    def __call__(self, step: Step) -> Tensor | None:
+        self.found = step.found
+        return self.watch(step)
 
 
 def way_out(images: int) -> str:

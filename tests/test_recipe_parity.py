@@ -29,6 +29,7 @@ from paseo.operators.store import operator_config, save_operator
 from paseo.recipe import Recipe, Request, resolve, settle
 from paseo.settings.presets import FACE, PHOTO, preset
 from paseo.testing import tiny_pipeline
+from paseo.trust import vouch
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 CHANNELS = {"sd": 4, "sdxl": 4, "sd3": 16}
@@ -114,7 +115,7 @@ class Doors:
 
     def __init__(self, wish: Wish, root: Path) -> None:
         self.wish = wish
-        self.task = f"{root / 'own.py'}:dim" if wish.task == "OWN" else wish.task
+        self.task = vouch(f"{root / 'own.py'}:dim") if wish.task == "OWN" else wish.task
         self.model = str(root / wish.family) if wish.family else "auto"
         folder = root / "operators" / wish.family / ("own" if wish.task == "OWN" else wish.task)
         self.operator = str(folder) if wish.family else None
@@ -255,7 +256,7 @@ def test_what_was_decided() -> None:
 
 
 def test_a_task_of_ones_own_borrows_the_settings_of_sr4(place: Path) -> None:
-    recipe = resolve(Request(task=f"{place / 'own.py'}:dim"))
+    recipe = resolve(Request(task=vouch(f"{place / 'own.py'}:dim")))
     assert recipe.sampler == preset(DEFAULT, "sr4").sampler
     assert any("borrowing" in reason for reason in recipe.why)
 

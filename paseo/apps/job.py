@@ -5,10 +5,11 @@ record.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -96,6 +97,7 @@ class Restoration:
             parts = [self._draw(this, y, seeds[i : i + n], watch) for i in range(0, len(seeds), n)]
             draws = torch.cat([p.images for p in parts])
             record |= {"nfe": parts[0].nfe, "seconds": round(sum(p.seconds for p in parts), 3)}
+            record |= _found(parts)
         if this.recipe.keep_known:
             draws = paste_known(draws, y, this.degradation, this.recipe.feather)
         record |= {"dtype": str(draws.dtype).removeprefix("torch.")}
@@ -110,7 +112,10 @@ class Restoration:
             "seeds": list(seeds),
             "nfe": record["nfe"],
             "seconds": record["seconds"],
-            "notes": [reason for reason in this.recipe.why if reason not in self.plan.recipe.why],
+            "notes": [
+                *(reason for reason in this.recipe.why if reason not in self.plan.recipe.why),
+                *(_told(name, entry) for name, entry in record.get("found", {}).items()),
+            ],
         }
 
     def _measured(self, job: Job) -> Measured:
@@ -183,6 +188,21 @@ class Restoration:
             )
         if y is not None:
             yield save_png(job.path("_measurement.png"), y[0])
+
+
+def _told(name: str, entry: dict[str, Any]) -> str:
+    spread = "" if entry["std"] is None else f" ± {entry['std']:.2g} over the draws"
+    return f"{name} was found: {entry['mean']:.3g}{spread}"
+
+
+def _found(parts: Sequence[Restored]) -> dict[str, Any]:
+    """Parameters that were found, with their spread over the draws; nothing where none was sought."""
+    found = {}
+    for name in parts[0].found:
+        draws = [value for part in parts for value in part.found[name]]
+        spread = stdev(draws) if len(draws) > 1 else None
+        found[name] = {"mean": fmean(draws), "std": spread, "draws": draws}
+    return {"found": found} if found else {}
 
 
 def _relative(path: Path, folder: Path) -> str:

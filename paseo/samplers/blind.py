@@ -1,88 +1,125 @@
-"""Blind PASEO: parameters c of the degradation that are not known are found on the way (beyond the paper).
+"""Blind PASEO: parameters c of the degradation that are not known are found first (beyond the paper).
 
-H(z, c) can be differentiated in c as well as in z. After the corrections of a step, c takes a damped
-Gauss–Newton step, per sample, on
+A short run is told each value on a grid, then values around the best one. Its last estimate ẑ_c lies where
+the prior's pictures lie, so that neither too little nor too much of the degradation explains y_z well:
 
-    ‖y_z − H(z, c)‖² / ν + Σ_j (c_j − c_j⁰)² / τ_j²          ν = max(r², the misfit's own mean square)
+    c = argmin_c  mean ( d² / e_c² + log e_c² ),      d = y_z − H(ẑ_c, c)
 
-J_c is a handful of columns, one more value of H each, by differences; the denoiser is still not
-differentiated. z is a posterior draw under the c at hand and y_z is not perturbed: the mean step then follows
-the likelihood of y_z alone, in which z is integrated out (Fisher's identity).
+e_c is the error that the operator itself expects at c, 1 where it does not know it. The minimum of a parabola
+through the three best values is taken, per sample, so that the spread over the draws tells how well c is
+known. All short runs of a sample use the same noise. Nothing is differentiated.
 
-`likeliest` is the plain alternative: one run per value on a grid, and the least misfit at the end.
+Gauss–Newton steps in c along a single run were tried and left out: z has then been fitted with the c at hand,
+and moves c by a few percent of the way in a whole run. A prior without typical pictures (a Gaussian) only
+gives an upper limit. Figures: docs/what-happened.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from paseo.base import HasKnobs, Knob, LatentOperator, Prior, Problem
-from paseo.errors import BadInput
 from paseo.linalg import linearize
 from paseo.noise import Noise
+from paseo.samplers.weight import residual
 
-PRIOR = 1.0  # τ as a share of a parameter's range
-DIFFERENCE = 2e-3  # step of the differences, of the range
-LONGEST = 0.15  # step of c, of the range
-DAMPING = 0.5  # share of the Gauss–Newton step that is taken
-INFORMED = 1.0  # η_z from which on the prior of a step says more than white noise
+SHORT = 8  # time points of a short run
+GRID = 7  # values over the whole range
+ROUNDS = 2  # of two more values, each at half the distance
 
 Map = Callable[[Tensor], Tensor]
 
 
-class Unknown:
-    """c (B, P) of a run; without names it is nothing and changes nothing."""
+class Run(Protocol):
+    def __call__(self, prior: Prior, problem: Problem, noise: Noise, /) -> Tensor: ...
 
-    def __init__(self, names: Sequence[str], operator: LatentOperator, y_z: Tensor, noise: float) -> None:
-        self.names, self.noise = tuple(names), noise
-        self.operator = operator
-        self.knobs = [knobs_in(operator)[name] for name in self.names]
-        start = torch.tensor([knob.value for knob in self.knobs], dtype=torch.float64)
-        self.start, self.c = start, start.expand(len(y_z), -1).clone()
-        self.range = torch.tensor([knob.high - knob.low for knob in self.knobs], dtype=torch.float64)
 
-    @property
-    def found(self) -> dict[str, list[float]]:
-        """The parameters as people know them, one number per sample."""
-        columns = zip(self.names, self.knobs, self.c.T, strict=True)
-        return {name: [knob.read(v) for v in column.tolist()] for name, knob, column in columns}
+def find(
+    names: Sequence[str], run: Run, prior: Prior, problem: Problem, noise: Noise
+) -> tuple[Problem, dict[str, list[float]]]:
+    """The problem with its operator at the parameters that `run`, a short one, explains best, and these as
+    people know them, one number per sample; without names as it is.
+    """
+    operator = problem.operator
+    if not names or not isinstance(operator, HasKnobs):
+        return problem, {}
+    search = Search(operator, run, prior, problem, tuple(noise.seeds))
+    for name in names:
+        search.turn(name)
+    knobs = operator.knobs()
+    found = {name: [knobs[name].read(v) for v in search.c[name].tolist()] for name in names}
+    return replace(problem, operator=search.told({})), found
 
-    def step(self, H: LatentOperator, z: Tensor, y_z: Tensor, eta_z: float) -> LatentOperator:
-        """H at the next c; `z` is the step's clean estimate, made with H."""
-        if not self.names or eta_z > INFORMED:
-            return H
-        left = (y_z - H(z)).flatten(1).double()
-        columns = [self._column(j, z, y_z, left) for j in range(len(self.names))]
-        J = torch.stack(columns, dim=2)  # (B, N, P)
-        nu = left.square().mean(1).clamp_min(self.noise**2)[:, None]
-        width = PRIOR * self.range
-        precision = (J.mT @ J) / nu[:, :, None] + torch.diag(width**-2)
-        pull = (J.mT @ left[:, :, None])[:, :, 0] / nu - (self.c - self.start) / width**2
-        move = DAMPING * torch.linalg.solve(precision, pull)
-        self.c = self._inside(self.c + move.clamp(-LONGEST * self.range, LONGEST * self.range))
-        return self._turned(self.c)
 
-    def _column(self, j: int, z: Tensor, y_z: Tensor, left: Tensor) -> Tensor:
-        """∂H/∂c_j (B, N), a difference towards the middle of the range."""
-        middle = torch.tensor([(knob.low + knob.high) / 2 for knob in self.knobs], dtype=torch.float64)
-        sign = torch.where(self.c[:, j] > middle[j], -1.0, 1.0)
-        shifted = self.c.clone()
-        shifted[:, j] += sign * DIFFERENCE * self.range[j]
-        moved = left - (y_z - self._turned(shifted)(z)).flatten(1).double()
-        return moved / (sign * DIFFERENCE * self.range[j])[:, None]
+class Search:
+    """The parameters found so far, by name: (B,) coordinates."""
 
-    def _inside(self, c: Tensor) -> Tensor:
-        low = torch.tensor([knob.low for knob in self.knobs], dtype=torch.float64)
-        return torch.minimum(torch.maximum(c, low), low + self.range)
+    def __init__(
+        self, operator: HasKnobs, run: Run, prior: Prior, problem: Problem, seeds: tuple[int, ...]
+    ) -> None:
+        self.operator, self.run, self.prior, self.problem, self.seeds = operator, run, prior, problem, seeds
+        self.c: dict[str, Tensor] = {}
 
-    def _turned(self, c: Tensor) -> LatentOperator:
-        assert isinstance(self.operator, HasKnobs)
-        rows = [self.operator.turned(dict(zip(self.names, row, strict=True))) for row in c.tolist()]
-        return rows[0] if len(rows) == 1 else Separate(tuple(rows))
+    def turn(self, name: str) -> None:
+        """Find one parameter, with the others as they are."""
+        knob, rows = self.operator.knobs()[name], len(self.problem.y_z)
+        values = [torch.full((rows,), v) for v in torch.linspace(knob.low, knob.high, GRID).tolist()]
+        scores = [self.score(name, value) for value in values]
+        width = (knob.high - knob.low) / (GRID - 1)
+        for _ in range(ROUNDS):
+            width /= 2
+            best = _best(values, scores)
+            for side in (-width, width):
+                values.append((best + side).clamp(knob.low, knob.high))
+                scores.append(self.score(name, values[-1]))
+        self.c[name] = parabola(torch.stack(values), torch.stack(scores), width)
+
+    def score(self, name: str, value: Tensor) -> Tensor:
+        """(B,): how badly a run that is told these values explains the measurement."""
+        H = self.told({name: value})
+        problem = replace(self.problem, operator=H)
+        left = self.problem.y_z - H(self.run(self.prior, problem, Noise(self.seeds)))
+        error = residual(problem)
+        if error is not None:
+            left = left / error
+        return left.flatten(1).square().mean(1) + (0.0 if error is None else _log_square(error, left))
+
+    def told(self, values: dict[str, Tensor]) -> LatentOperator:
+        """The operator with what was found and these values, each sample with its own."""
+        c = self.c | values
+        rows = range(len(self.problem.y_z))
+        each = [self.operator.turned({name: float(v[i]) for name, v in c.items()}) for i in rows]
+        return each[0] if len(each) == 1 else Separate(tuple(each))
+
+
+def _log_square(error: Tensor, like: Tensor) -> Tensor:
+    return (2 * error.log()).expand_as(like).flatten(1).mean(1)
+
+
+def _best(values: list[Tensor], scores: list[Tensor]) -> Tensor:
+    return torch.stack(values).gather(0, torch.stack(scores).argmin(0, keepdim=True))[0]
+
+
+def parabola(values: Tensor, scores: Tensor, width: float) -> Tensor:
+    """(B,): the least point of a parabola through the best value and its neighbours at `width` (K, B)."""
+    best = values.gather(0, scores.argmin(0, keepdim=True))
+    near = (values - best).abs() <= 1.5 * width
+    found = best[0].clone()
+    for i in range(values.shape[1]):
+        x, f = values[near[:, i], i].double() - best[0, i], scores[near[:, i], i].double()
+        if len(x.unique()) < 3:
+            continue  # at the end of the range
+        a, b, _ = torch.linalg.lstsq(torch.stack([x * x, x, torch.ones_like(x)], 1), f[:, None]).solution[
+            :, 0
+        ]
+        if a > 0:
+            found[i] += float((-b / (2 * a)).clamp(-width, width))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +127,13 @@ class Separate:
     """Each sample of a batch with an operator of its own."""
 
     operators: tuple[LatentOperator, ...]
+
+    @property
+    def residual(self) -> Tensor | None:
+        """The error of each (B, C, 1, 1), where all know it."""
+        errors = [getattr(H, "residual", None) for H in self.operators]
+        known = [error for error in errors if error is not None]
+        return torch.stack(known) if len(known) == len(errors) else None
 
     def __call__(self, z: Tensor) -> Tensor:
         return self._each(self.operators, z)
@@ -109,6 +153,11 @@ def knobs_in(operator: LatentOperator) -> dict[str, Knob]:
     return operator.knobs() if isinstance(operator, HasKnobs) else {}
 
 
+def runs_for(names: Sequence[str]) -> int:
+    """How many short runs a search takes."""
+    return len(names) * (GRID + 2 * ROUNDS)
+
+
 def unknown_names(names: Sequence[str], problem: Problem) -> str | None:
     """Why these parameters cannot be found here, or None."""
     knobs = knobs_in(problem.operator)
@@ -116,28 +165,3 @@ def unknown_names(names: Sequence[str], problem: Problem) -> str | None:
         has = f"it has {', '.join(knobs)}" if knobs else "it has none: use the operator of a family"
         return f"blind={','.join(names)} needs an operator whose {missing[0]} can be turned; {has}."
     return None
-
-
-def likeliest(
-    run: Callable[[Prior, Problem, Noise], Tensor],
-    prior: Prior,
-    problem: Problem,
-    seeds: Sequence[int],
-    name: str,
-    grid: Sequence[float],
-) -> tuple[list[float], Tensor]:
-    """The value of each sample with the least misfit ‖y_z − H(ẑ, c)‖², and all misfits (grid, B).
-
-    `run` is a sampler, told each value in turn; a short one will do. Values are coordinates of the knob.
-    """
-    operator = problem.operator
-    if (reason := unknown_names([name], problem)) or not isinstance(operator, HasKnobs):
-        raise BadInput(reason or "This operator has no parameters.")
-    misfits = []
-    for value in grid:
-        H = operator.turned({name: value})
-        z = run(prior, replace(problem, operator=H), Noise(seeds))
-        misfits.append((problem.y_z - H(z)).flatten(1).square().mean(1))
-    table = torch.stack(misfits)
-    read = operator.knobs()[name].read
-    return [read(grid[i]) for i in table.argmin(0).tolist()], table

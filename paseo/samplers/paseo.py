@@ -27,7 +27,7 @@ from paseo.errors import BadInput
 from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
-from paseo.samplers.blind import Unknown, unknown_names
+from paseo.samplers.blind import SHORT, find, runs_for, unknown_names
 from paseo.samplers.correction import PARTS, Parts, Solver
 from paseo.samplers.defect import defect, defect_is_due
 from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
@@ -67,7 +67,7 @@ class PASEO:
     # beyond the paper (recall.py); 0 is the paper
     recall: int = setting(0, "K", "secants of the denoiser remembered", "[0, 64]")
     recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
-    # beyond the paper (blind.py); none is the paper
+    # beyond the paper (blind.py); without any it is the paper
     blind: tuple[str, ...] = setting((), "c", "parameters of the degradation to find: sigma, quality, factor")
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
     perturb_measurement: bool = setting(True, "ξ_y", "give the measurement its own noise again")
@@ -85,7 +85,7 @@ class PASEO:
 
     @property
     def nfe(self) -> int:
-        return 2 * self.steps - 3
+        return 2 * self.steps - 3 + runs_for(self.blind) * (2 * SHORT - 3)
 
     @property
     def rechecks(self) -> int:
@@ -113,6 +113,8 @@ class PASEO:
         self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore, parts: Parts = PARTS
     ) -> Tensor:
         check_problem(self, problem, noise)
+        # not in the paper: the parameters of the degradation that are to be found
+        problem, found = find(self.blind, replace(self, blind=(), steps=SHORT), prior, problem, noise)
         H = problem.operator
         y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z needs float32
         points = grid(warped(prior.schedule, self.shift), self.steps, self.eta)
@@ -121,7 +123,6 @@ class PASEO:
         # std of ξ_y, which is drawn in any case
         r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
         p_z = float(self.perturb_prior)
-        unknown = Unknown(self.blind, H, y_z, self.operator_noise)
         memory = Recall(self.recall, self.recall_limit, self.trust)
         d: Tensor | float = 0.0  # the operator's error, as last measured
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
@@ -142,12 +143,11 @@ class PASEO:
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
                 z_star = self.correct(H, z, z_a, y_tilde, eta_z, W, noise, trace, parts, memory)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
-            H = unknown.step(H, z, y_z - d, eta_z)  # not in the paper
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
             memory.keep(x, x_pxy, x1_pxy, s)  # not in the paper
             d = defect(problem, z) if defect_is_due(k, self.steps, self.rechecks) else d  # not in the paper
-            x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}, unknown.found))
+            x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}, found))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])
         return z
