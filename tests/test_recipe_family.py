@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,13 @@ from typer.testing import CliRunner
 
 import paseo.models
 from paseo.apps.cli.main import app
+from paseo.apps.ui.form import Form, prepare
+from paseo.apps.ui.handlers import PageState
+from paseo.apps.ui.sliders import CHOICES, sentence
+from paseo.apps.ui.wiring import ASKED, filled_in
 from paseo.degrade import JPEG, Compose, Mask
 from paseo.degrade.family import PARAMETERS, SUBCELLS
-from paseo.errors import BadInput
+from paseo.errors import BadInput, PaseoError
 from paseo.images import read
 from paseo.models import load_model
 from paseo.operators.config import OperatorConfig
@@ -202,3 +207,38 @@ def test_the_command_line_examines_each_file(model: Path, tmp_path: Path) -> Non
     degraded = CliRunner().invoke(app, ["restore", str(SAMPLE), "-o", str(tmp_path / "d"), "--degrade"])
     assert degraded.exit_code == 2
     assert "What happened" in degraded.output
+
+
+# ------------------------------------------------------------------------------------------------- page
+
+
+def test_the_page_offers_sliders_where_there_is_a_family(model: Path, tmp_path: Path) -> None:
+    state = PageState(tmp_path, (str(model),))
+    offered = [name for _, name in state.task_choices(str(model))]
+    assert {*CHOICES, "auto", "sr4"} <= set(offered)
+    plain = [name for _, name in PageState(tmp_path).task_choices("faces-128")]
+    assert ("jpeg:" in plain) == ("auto" in plain)
+    assert "paseo" in [name for _, name in state.method_choices(str(model), "jpeg:50")]
+    base = {"picture": None, "way": "own", "model": str(model), "seed": 0, "sigma": 0.01, "fit": True}
+
+    def fill(task: str, first: float, second: float = 0) -> Form | PaseoError:
+        values = base | {"task": task, "first": first, "second": second, "keep_known": False, "editor": None}
+        return filled_in(state, {}, [values[name] for name in ASKED], ["paseo", 1, []])
+
+    quality, movement = fill("jpeg:", 50), fill("motion:", 9, 30)
+    assert isinstance(quality, Form)
+    assert (quality.task, quality.sigma, quality.settings) == ("jpeg:50", None, ())
+    assert isinstance(movement, Form)
+    assert movement.task == "motion:9@30"
+    for task, first in (("jpeg:", 0), ("sr:", 40), ("blur:", float("nan")), ("noise", 0.1)):
+        assert isinstance(fill(task, first), BadInput)
+    assert sentence("jpeg:", [50]) == "The picture was stored as a JPEG of quality 50."
+
+
+def test_the_page_examines_an_upload(model: Path, tmp_path: Path) -> None:
+    form = Form(str(saved(tmp_path, "a.jpg", quality=40)), way="own", model=str(model), task="auto")
+    ready = prepare(form, tmp_path / "runs", 128)
+    assert (ready.plan.recipe.task, ready.plan.recipe.sigma_y) == ("jpeg:40", 0.0)
+    assert "--task jpeg:40" in ready.command
+    with pytest.raises(BadInput, match="sharp picture"):
+        prepare(replace(form, way="show"), tmp_path / "runs", 128)

@@ -208,15 +208,17 @@ def test_corners_that_are_not_needed_are_closed(visitor: Any, place: str) -> Non
 
 
 def test_choices_are_checked_by_our_code(tmp_path: Path) -> None:
-    from paseo.apps.ui.handlers import Desk
+    from paseo.apps.ui.handlers import PageState
     from paseo.apps.ui.wiring import ASKED, filled_in
 
-    desk = Desk(tmp_path)
+    desk = PageState(tmp_path)
     good = dict(
         picture=str(SAMPLE),
         way="show",
         model="faces-128",
         task="sr4",
+        first=0,
+        second=0,
         seed=0,
         sigma=0.01,
         fit=True,
@@ -244,6 +246,7 @@ def test_choices_are_checked_by_our_code(tmp_path: Path) -> None:
         {"draws": float("nan")},
         {"seed": float("inf")},
         {"sigma": "x"},
+        {"first": "x"},
         {"names": ["steps"], "pool": ["1000000000"]},
         {"names": ["cg_budget"], "pool": ["1000000000"]},
         {"names": ["steps"], "pool": ["x"]},

@@ -51,7 +51,8 @@ def test_the_ends_that_were_measured() -> None:
     assert 0.4 < share("jpeg:40") < 0.9
     assert share("jpeg:75") == 1
     assert share("blur:1,sr:2,jpeg:90") == 0
-    assert share(vouch("torch.nn.functional:relu")) == 0  # unknown: nothing is trusted
+    vouch("torch.nn.functional:relu")
+    assert share("torch.nn.functional:relu") == 0  # unknown: nothing is trusted
 
 
 def test_seen_pixels_are_carried_away_from_the_hole() -> None:
