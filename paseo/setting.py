@@ -20,7 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from paseo.errors import BadInput
 
-Kind = Literal["switch", "word", "whole number", "number", "numbers", "other"]
+Kind = Literal["switch", "word", "whole number", "number", "numbers", "names", "other"]
 _INTERVAL = re.compile(r"([\[(])(\S+), (\S+)([\])])")
 
 
@@ -86,6 +86,7 @@ class Setting:
             "switch": "true or false",
             "word": f"one of {', '.join(self.choices)}",
             "numbers": f"{self.length} numbers{inside}",
+            "names": "names with commas between them",
             "other": "a value",
         }.get(self.kind, f"a {self.kind}{inside}")
         return words + (", or none" if self.optional else "")
@@ -101,6 +102,8 @@ class Setting:
         if self.kind == "numbers":
             fits = isinstance(value, tuple | list) and len(value) == self.length
             return fits and all(self._allows_number(v, int | float) for v in value)
+        if self.kind == "names":
+            return isinstance(value, tuple | list) and all(isinstance(v, str) and v for v in value)
         if self.kind == "other":
             return True
         return self._allows_number(value, int if self.kind == "whole number" else int | float)
@@ -149,6 +152,8 @@ def _resolved(f: Any, hint: Any) -> Setting:
         kind, choices = "word", get_args(hint)
     elif get_origin(hint) is tuple and set(get_args(hint)) == {float}:
         kind, length = "numbers", len(get_args(hint))
+    elif get_args(hint) == (str, ...):
+        kind = "names"
     declared = f.metadata.get("setting", {})
     return Setting(f.name, f.default, kind, choices=choices, length=length, optional=optional, **declared)
 

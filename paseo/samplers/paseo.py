@@ -74,8 +74,8 @@ class PASEO:
     cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blind", tuple(self.blind))  # a record has a list
         check_settings(self)
+        object.__setattr__(self, "blind", tuple(self.blind))  # a record has a list
         if self.trust == 0:
             raise BadInput("operator_noise=0: r = 0 with λ = 0 leaves the solve singular; give one of them.")
 
