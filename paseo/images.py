@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +123,7 @@ def look_at(path: str | Path, see: Callable[[Image.Image], T], *, max_pixels: in
 
 
 @contextmanager
-def _opened(data: bytes, path: Path, max_pixels: int) -> Iterator[Image.Image]:
+def _opened(data: bytes, path: Path, max_pixels: int) -> Generator[Image.Image, None, None]:
     """The image, of a size that may be loaded; whatever goes wrong with a damaged file is a BadInput."""
     try:
         with _quiet(), Image.open(io.BytesIO(data)) as image:

@@ -91,6 +91,8 @@ class Recipe:
         """The entries of a record that a recipe decides; the run adds hashes, seeds and files."""
         source = self.operator
         name = source.place or source.name or (CELLS if source.kind == "cells" else self.task)
+        more: dict[str, Any] = {"carry": self.carry} if self.carry else {}
+        more |= {"found": dict(self.found)} if self.found is not None else {}
         entries: dict[str, Any] = {
             "task": self.task,
             "sigma_y": self.sigma_y,
@@ -99,10 +101,8 @@ class Recipe:
             "sampler": sampler_record(self.sampler),
             "model": {"name": self.model, "options": self.model_options()},
             "operator": {"name": name, "given": source.given},
-            "recipe": {"rows": self.rows, "feather": self.feather, "why": list(self.why)},
+            "recipe": {"rows": self.rows, "feather": self.feather, "why": list(self.why), **more},
         }
-        entries["recipe"] |= {"carry": self.carry} if self.carry else {}
-        entries["recipe"] |= {"found": dict(self.found)} if self.found is not None else {}
         return entries | {name: self.recorded[name] for name in REPEATED if name in self.recorded}
 
     @classmethod
