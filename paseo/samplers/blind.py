@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -32,6 +32,7 @@ SHORT = 8  # time points of a short run
 GRID = 7  # values over the whole range
 ROUNDS = 2  # of two more values, each at half the distance
 
+Name = Literal["sigma", "quality", "factor"]
 Map = Callable[[Tensor], Tensor]
 
 

@@ -27,7 +27,7 @@ from paseo.errors import BadInput
 from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
-from paseo.samplers.blind import SHORT, find, runs_for, unknown_names
+from paseo.samplers.blind import SHORT, Name, find, runs_for, unknown_names
 from paseo.samplers.correction import PARTS, Parts, Solver
 from paseo.samplers.defect import defect, defect_is_due
 from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
@@ -68,7 +68,7 @@ class PASEO:
     recall: int = setting(0, "K", "secants of the denoiser remembered", "[0, 64]")
     recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
     # beyond the paper (blind.py); without any it is the paper
-    blind: tuple[str, ...] = setting((), "c", "parameters of the degradation to find: sigma, quality, factor")
+    blind: tuple[Name, ...] = setting((), "c", "parameters of the degradation to find")
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
     perturb_measurement: bool = setting(True, "ξ_y", "give the measurement its own noise again")
     cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
