@@ -89,20 +89,20 @@ def settle(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> Recipe
         kind = "given" if recipe.operator.given else "model"
         why = "the mask is the box that the learned operator was trained on"
         return replace(recipe, operator=replace(recipe.operator, kind=kind), why=(*recipe.why, why))
+    source, why = _for_free_mask(recipe, learned)
+    return replace(recipe, operator=source, sampler=_for_cells(recipe.sampler), why=(*recipe.why, why))
+
+
+def _for_free_mask(recipe: Recipe, learned: OperatorConfig | None) -> tuple[OperatorSource, str]:
+    """The operator for a mask that none was trained for, and why."""
     if recipe.operator.given and knows_masks(learned):
-        why = "the operator is told which pixels the mask leaves"
-        return replace(recipe, operator=replace(recipe.operator, kind="given"), why=(*recipe.why, why))
+        return replace(recipe.operator, kind="given"), "the operator is told which pixels the mask leaves"
     family = None if recipe.operator.given else family_of_model(recipe.model)
     if family is not None and family.subcells:
         why = "the operator of the family is told which pixels the mask leaves"
-        return replace(recipe, operator=OperatorSource("model", name=FAMILY), why=(*recipe.why, why))
+        return OperatorSource("model", name=FAMILY), why
     why = "no operator was trained for this mask: the seen latent cells are the measurement"
-    return replace(
-        recipe,
-        operator=OperatorSource("cells"),
-        sampler=_for_cells(recipe.sampler),
-        why=(*recipe.why, why),
-    )
+    return OperatorSource("cells"), why
 
 
 def family_of(model: str) -> str | None:
