@@ -10,7 +10,7 @@ through the three best values is taken, per sample, so that the spread over the 
 known. All short runs of a sample use the same noise. Nothing is differentiated.
 
 Gauss–Newton steps in c along a single run were tried and left out: z has then been fitted with the c at hand,
-and moves c by a few percent of the way in a whole run. A prior without typical pictures (a Gaussian) only
+and a run is over before c has gone its way. A prior without typical pictures (a Gaussian) only
 gives an upper limit. Figures: docs/what-happened.md.
 """
 
