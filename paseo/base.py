@@ -179,6 +179,29 @@ class BindsDegradation(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Knob:
+    """A parameter of a degradation, in the coordinate in which a search for it takes its steps."""
+
+    value: float  # at hand
+    low: float
+    high: float
+    read: Callable[[float], float] = float  # the coordinate ↦ the number as people know it
+
+
+@runtime_checkable
+class HasKnobs(Protocol):
+    """An operator that can stand at other parameters of its degradation."""
+
+    def knobs(self) -> dict[str, Knob]:
+        """The parameters that can be turned, by name."""
+        ...
+
+    def turned(self, values: dict[str, float]) -> LatentOperator:
+        """The operator with these coordinates; those that are not named stay."""
+        ...
+
+
 @runtime_checkable
 class KnowsResidual(Protocol):
     """An operator that knows its own RMS error in each entry of the measurement; None: not this one."""
@@ -316,6 +339,8 @@ class Step:
     x: Tensor  # the diffusion state after the step
     z: Tensor  # the clean estimate of the step
     trace: dict[str, Any] = field(default_factory=dict)
+    # parameters of the degradation that a blind run has found so far, one number per sample
+    found: dict[str, list[float]] = field(default_factory=dict)
 
 
 Watch = Callable[[Step], Tensor | None]

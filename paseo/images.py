@@ -14,9 +14,11 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ from paseo.files import atomic
 from paseo.units import to_signed as to_signed
 from paseo.units import to_unit as to_unit
 
+T = TypeVar("T")
 MAX_PIXELS = 64_000_000  # 8000 × 8000; more is refused before it is decoded
 MAX_BYTES = 1 << 30
 EXTENSIONS = frozenset(
@@ -101,6 +104,27 @@ def _bytes(path: Path) -> bytes:
 def _decode(data: bytes, path: Path, max_pixels: int) -> tuple[Image.Image, bytes | None, list[str]]:
     """The first frame, upright, in the mode it was stored in; its colour profile; notes."""
     notes: list[str] = []
+    with _opened(data, path, max_pixels) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            notes.append("first of several frames")
+        profile = image.info.get("icc_profile")
+        image.load()
+        if image.getexif().get(0x0112, 1) in range(2, 9):
+            notes.append("orientation applied")
+        return ImageOps.exif_transpose(image), profile, notes
+
+
+def look_at(path: str | Path, see: Callable[[Image.Image], T], *, max_pixels: int = MAX_PIXELS) -> T:
+    """What `see` makes of a file as Pillow opened it, with all that its format tells, checked."""
+    path = Path(path)
+    with _opened(_bytes(path), path, max_pixels) as image:
+        image.load()
+        return see(image)
+
+
+@contextmanager
+def _opened(data: bytes, path: Path, max_pixels: int) -> Generator[Image.Image, None, None]:
+    """The image, of a size that may be loaded; whatever goes wrong with a damaged file is a BadInput."""
     try:
         with _quiet(), Image.open(io.BytesIO(data)) as image:
             width, height = image.size
@@ -109,13 +133,7 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> tuple[Image.Image, byte
                     f"{path} is {width}×{height}, more than the limit of {max_pixels:,} pixels. Scale it "
                     "down first."
                 )
-            if getattr(image, "n_frames", 1) > 1:
-                notes.append("first of several frames")
-            profile = image.info.get("icc_profile")
-            image.load()
-            if image.getexif().get(0x0112, 1) in range(2, 9):
-                notes.append("orientation applied")
-            return ImageOps.exif_transpose(image), profile, notes
+            yield image
     except BadInput:
         raise
     except UnidentifiedImageError:

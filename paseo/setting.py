@@ -23,7 +23,7 @@ from paseo.errors import BadInput
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Kind = Literal["switch", "word", "whole number", "number", "numbers", "other"]
+Kind = Literal["switch", "word", "whole number", "number", "numbers", "names", "other"]
 _INTERVAL = re.compile(r"([\[(])(\S+), (\S+)([\])])")
 
 
@@ -72,7 +72,7 @@ class Setting:
     words: str = ""
     range: Interval | None = None
     tune: str = ""  # where `paseo tune` searches, as for --space; empty: it is left alone
-    choices: tuple[str, ...] = ()  # of a word
+    choices: tuple[str, ...] = ()  # of a word or of names
     length: int = 1  # of numbers
     optional: bool = False  # None is a value
 
@@ -89,6 +89,7 @@ class Setting:
             "switch": "true or false",
             "word": f"one of {', '.join(self.choices)}",
             "numbers": f"{self.length} numbers{inside}",
+            "names": f"some of {', '.join(self.choices)}",
             "other": "a value",
         }.get(self.kind, f"a {self.kind}{inside}")
         return words + (", or none" if self.optional else "")
@@ -104,6 +105,8 @@ class Setting:
         if self.kind == "numbers":
             fits = isinstance(value, tuple | list) and len(value) == self.length
             return fits and all(self._allows_number(v, int | float) for v in value)
+        if self.kind == "names":
+            return isinstance(value, tuple | list) and all(v in self.choices for v in value)
         if self.kind == "other":
             return True
         return self._allows_number(value, int if self.kind == "whole number" else int | float)
@@ -157,6 +160,8 @@ def _resolved(f: Any, hint: Any) -> Setting:
         kind, choices = "word", get_args(hint)
     elif get_origin(hint) is tuple and set(get_args(hint)) == {float}:
         kind, length = "numbers", len(get_args(hint))
+    elif get_args(hint)[1:] == (...,):
+        kind, choices = "names", get_args(get_args(hint)[0])
     declared = f.metadata.get("setting", {})
     return Setting(f.name, f.default, kind, choices=choices, length=length, optional=optional, **declared)
 

@@ -1,6 +1,6 @@
 """The one-way street: measurement in, restored images out. Any size, any number of draws.
 
-    y ─ pose ─▶ problem ─ sampler(prior, problem, noise) ─▶ z ─ decode ─▶ crop, clamp ─▶ x̂
+    y ─ pose ─▶ problem ─ sampler(prior, problem, noise) ─▶ z ─ decode ─▶ crop, carry over, clamp ─▶ x̂
 
 Images are in [0,1] at both ends. A task or a preset may stand for its degradation or its sampler; it is
 unwrapped here and nowhere behind.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -27,10 +27,12 @@ from paseo.base import (
     Prior,
     Problem,
     Sampler,
+    Step,
     Watch,
     ignore,
 )
 from paseo.degrade import Task
+from paseo.degrade.carry import carry_over
 from paseo.errors import BadInput, Unsupported, out_of_memory
 from paseo.images import to_tensor
 from paseo.memory import Choice, tiling
@@ -60,6 +62,8 @@ class Restored:
     seeds: tuple[int, ...]  # image i is the draw of seeds[i]
     nfe: int  # denoiser calls, each serving the whole batch
     seconds: float  # from encoding to decoding
+    # parameters of the degradation that were found (`PASEO(blind=…)`), one number per draw
+    found: dict[str, list[float]] = field(default_factory=dict)
     windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
 
     @property
@@ -88,6 +92,7 @@ def restore(
     sigma_y: float = 0.01,
     seeds: int | Sequence[int] | Sequence[torch.Generator] = 0,
     size: tuple[int, int] | None = None,
+    carry: float = 0.0,
     windows: Choice = "auto",
     watch: Watch = ignore,
 ) -> Restored:
@@ -96,8 +101,10 @@ def restore(
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single
     integer that all of them use: an image alone and the same image in a batch have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
-    no multiple of the factor). `windows` says how a large canvas is walked: "auto" takes it whole where it
-    fits into memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent cells.
+    no multiple of the factor). `carry` is the share of the measurement's detail beyond the codec that is
+    carried over (`paseo.degrade.carry`). `windows` says how a large canvas is walked: "auto" takes it whole
+    where it fits into memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent
+    cells.
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)
@@ -115,9 +122,23 @@ def restore(
         counted = Counted(tiles.prior(prior))
         if reason := sampler.unsupported(problem):
             raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
-        z = sampler(counted, problem, noise, watch)
-        x = decoded(problem, z)
-    return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start, tiles.windows)
+        noted = Noted(watch)
+        z = sampler(counted, problem, noise, noted)
+        x = decoded(problem, z, lifted, carry)
+    seconds = time.perf_counter() - start
+    return Restored(x, z, tuple(noise.seeds), counted.nfe, seconds, noted.found, tiles.windows)
+
+
+class Noted:
+    """A hook that also remembers which parameters of the degradation were found."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.found = watch, dict[str, list[float]]()
+        self.wants_trace = bool(getattr(watch, "wants_trace", False))
+
+    def __call__(self, step: Step) -> Tensor | None:
+        self.found = step.found
+        return self.watch(step)
 
 
 def way_out(images: int) -> str:
@@ -127,11 +148,16 @@ def way_out(images: int) -> str:
     return fewer + "or " + rest if fewer else rest[0].upper() + rest[1:]
 
 
-def decoded(problem: Problem, z: Tensor) -> Tensor:
-    """A latent of the problem as images (B,3,H,W) in [0,1]."""
+def decoded(problem: Problem, z: Tensor, lifted: Tensor, carry: float = 0.0) -> Tensor:
+    """A latent of the problem as images (B,3,H,W) in [0,1], with a share of the detail of the measurement at
+    image size that no latent holds.
+    """
     if problem.codec is None:
         raise BadInput("This problem has no codec, so nothing can be decoded.")
-    return to_unit(problem.codec.decode(z)).clamp(0, 1)
+    x = problem.codec.decode(z)
+    if carry:
+        x = carry_over(x, lifted, problem.codec.decode(problem.y_z), carry)
+    return to_unit(x).clamp(0, 1)
 
 
 def _parts(model: LatentModel | None, prior: Prior | None, codec: Codec | None) -> tuple[Prior, Codec]:

@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"files", "models", "memory", "weights"},  # everything that knows diffusers
     "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files", "hub"},
     # the only one that chooses
-    "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
+    "recipe": (NOUNS - {"metrics"}) | {"images", "record", "hub", "settings", "models", "problem"},
     "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}
     | {"units", "windows"},
     "faces": {"base", "degrade", "errors", "operators", "street", "units"},  # faces in photographs

@@ -5,10 +5,11 @@ record.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -22,12 +23,14 @@ from paseo.files import write_json
 from paseo.images import Picture, read, save_png
 from paseo.models import Model
 from paseo.problem import device_of
-from paseo.recipe import Recipe, settle
+from paseo.recipe import Recipe, read_off, settle
 from paseo.recipe.load import LoadedOperator, learned_for_masks, load_model_of, load_operator_of
 from paseo.record import SCHEMA_VERSION, environment, file_sha256, short
 from paseo.seeds import of_image
 from paseo.sheet import TOP, deviation_map
 from paseo.street import Restored, restore
+
+OperatorKey = tuple[str, str]  # the kind of its source, and its name
 
 
 @dataclass(frozen=True)
@@ -59,22 +62,23 @@ class Restoration:
 
     plan: Plan
     loaded: Model | None = None  # a model that is there already
-    operators: dict[str, LoadedOperator] = field(default_factory=dict)  # by the kind of their source
+    operators: dict[OperatorKey, LoadedOperator] = field(default_factory=dict)
 
     @cached_property
     def model(self) -> Model:
         return self.loaded if self.loaded is not None else load_model_of(self.plan.recipe)
 
     def operator(self, recipe: Recipe) -> LoadedOperator:
-        kind = recipe.operator.kind
-        if kind not in self.operators:
-            self.operators[kind] = load_operator_of(recipe, self.model)
-        return self.operators[kind]
+        source = recipe.operator
+        key = (source.kind, source.name or recipe.task)
+        if key not in self.operators:
+            self.operators[key] = load_operator_of(recipe, self.model)
+        return self.operators[key]
 
     def load(self) -> None:
         """Find all weights now: what is missing is not the fault of a file."""
         _ = self.model
-        if self.plan.recipe.operator.kind != "mask":
+        if self.plan.recipe.settled and not self.plan.recipe.idle:
             self.operator(self.plan.recipe)
 
     def done(self, job: Job) -> bool:
@@ -86,15 +90,17 @@ class Restoration:
         record = self.record(this)
         y = measured(this.picture, this.degradation, this.recipe.sigma_y, this.noise_seed)
         seeds, n = self.plan.seeds, self.plan.batch
-        parts = [self._draw(this, y, seeds[i : i + n], watch) for i in range(0, len(seeds), n)]
-        draws = torch.cat([p.images for p in parts])
+        if this.recipe.idle:
+            draws = this.picture.rgb[None].expand(len(seeds), -1, -1, -1)
+            record |= {"nfe": 0, "seconds": 0.0}
+        else:
+            parts = [self._draw(this, y, seeds[i : i + n], watch) for i in range(0, len(seeds), n)]
+            draws = torch.cat([p.images for p in parts])
+            record |= {"nfe": parts[0].nfe, "seconds": round(sum(p.seconds for p in parts), 3)}
+            record |= _found(parts)
         if this.recipe.keep_known:
             draws = paste_known(draws, y, this.degradation, this.recipe.feather)
-        record |= {
-            "nfe": parts[0].nfe,
-            "seconds": round(sum(p.seconds for p in parts), 3),
-            "dtype": str(draws.dtype).removeprefix("torch."),
-        }
+        record |= {"dtype": str(draws.dtype).removeprefix("torch.")}
         record["outputs"] = [
             {"file": path.name, "sha256": file_sha256(path)}
             for path in self._write(this, draws, y if self.plan.degrade else None, record)
@@ -106,12 +112,16 @@ class Restoration:
             "seeds": list(seeds),
             "nfe": record["nfe"],
             "seconds": record["seconds"],
+            "notes": [
+                *(reason for reason in this.recipe.why if reason not in self.plan.recipe.why),
+                *(_told(name, entry) for name, entry in record.get("found", {}).items()),
+            ],
         }
 
     def _measured(self, job: Job) -> Measured:
         plan, picture = self.plan, read(job.source)
-        degradation, mask_sha256 = degradation_for(plan.recipe, plan.mask, job, picture)
-        recipe = plan.recipe
+        recipe = plan.recipe if plan.degrade else read_off(plan.recipe, job.source)
+        degradation, mask_sha256 = degradation_for(recipe, plan.mask, job, picture)
         if isinstance(degradation, Mask):
             recipe = settle(recipe, degradation, learned_for_masks(recipe, self.model))
         noise_seed = of_image(plan.seeds[0], picture.sha256) if plan.degrade else None
@@ -127,6 +137,7 @@ class Restoration:
             sigma_y=this.recipe.sigma_y,
             seeds=list(seeds),
             size=this.picture.size if self.plan.degrade else None,
+            carry=this.recipe.carry,
             watch=watch,
         )
 
@@ -135,7 +146,8 @@ class Restoration:
         plan, job = self.plan, this.job
         entries = this.recipe.to_record()
         entries["model"] |= {"hashes": self.model.hashes}
-        entries["operator"] |= {"sha256": self.operator(this.recipe).sha256}
+        used = None if this.recipe.idle else self.operator(this.recipe).sha256
+        entries["operator"] |= {"sha256": used}
         entries["recipe"] |= {"identity": self.model.identity}
         return {
             "schema_version": SCHEMA_VERSION,
@@ -176,6 +188,21 @@ class Restoration:
             )
         if y is not None:
             yield save_png(job.path("_measurement.png"), y[0])
+
+
+def _told(name: str, entry: dict[str, Any]) -> str:
+    spread = "" if entry["std"] is None else f" ± {entry['std']:.2g} over the draws"
+    return f"{name} was found: {entry['mean']:.3g}{spread}"
+
+
+def _found(parts: Sequence[Restored]) -> dict[str, Any]:
+    """Parameters that were found, with their spread over the draws; nothing where none was sought."""
+    found = {}
+    for name in parts[0].found:
+        draws = [value for part in parts for value in part.found[name]]
+        spread = stdev(draws) if len(draws) > 1 else None
+        found[name] = {"mean": fmean(draws), "std": spread, "draws": draws}
+    return {"found": found} if found else {}
 
 
 def _relative(path: Path, folder: Path) -> str:

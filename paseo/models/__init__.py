@@ -91,6 +91,13 @@ def own_folder(name: str | Path) -> Path | None:
     return folder if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file() else None
 
 
+def stored_operator(name: str | Path, task: str) -> Path | None:
+    """Where a model of `own_folder` keeps its operator of that name; None where it has none."""
+    folder = own_folder(name)
+    found = folder / "operators" / task if folder is not None else None
+    return found if found is not None and (found / "config.json").is_file() else None
+
+
 def load_model(name: str | Path = AUTO, **options: Any) -> Model:
     """An embedded model by name, a folder with the same layout, or anything diffusers can load."""
     name = real_name(name)

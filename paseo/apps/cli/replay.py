@@ -54,7 +54,7 @@ def _check_weights(record: dict[str, Any], run: Restoration) -> None:
     then["identity"] = (record.get("recipe") or {}).get("identity") or {}
     now = {
         "model": {name: run.model.hashes.get(name) for name in then["model"]},
-        "operator": run.operator(run.plan.recipe).sha256,
+        "operator": None if run.plan.recipe.idle else run.operator(run.plan.recipe).sha256,
         "identity": {name: run.model.identity.get(name) for name in then["identity"]},
     }
     for what, told in then.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,8 +29,9 @@ def restore(
         typer.Option(
             "--task",
             "-t",
-            help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function. "
-            "An operator knows its own.",
+            help="What happened to the images: jpeg:QUALITY, blur:WIDTH, motion:LENGTH@ANGLE, sr:FACTOR, "
+            "noise:SIGMA, a chain such as blur:1.5,sr:2,jpeg:60; the paper's sr4, sr8, blur, inpaint, jpeg; "
+            "module:function; or auto, which reads it off each file. An operator knows its own.",
         ),
     ] = "",
     model: Annotated[
@@ -118,6 +119,7 @@ def restore(
     """Restore images: draws from the posterior, given a degraded image.
 
     \b
+      paseo restore photo.jpg -o out                            what happened is read off the file
       paseo restore small.png -o out --task sr4                 one file
       paseo restore photos -o out --task jpeg --skip-existing   a folder; goes on where it stopped
       paseo restore a.png -o out --task sr4 --samples 8         a_s0.png … a_s7.png, a_mean.png, a_std.png
@@ -159,6 +161,7 @@ def restore(
                 offload=offload,
                 tiling=tiling,
                 no_t5=no_t5,
+                degrade=degrade,
             )
         )
         seeds = tuple(range(seed, seed + samples))
@@ -169,7 +172,7 @@ def restore(
         say(reason)
     outcome = run_jobs(
         jobs,
-        lambda job, bar: work(job, steps_on(bar)),
+        lambda job, bar: _with_notes(work(job, steps_on(bar)), bar),
         verb="restore",
         done=work.done if skip_existing else lambda job: False,
     )
@@ -196,14 +199,16 @@ def requested(
     offload: bool = False,
     tiling: bool = False,
     no_t5: bool = False,
+    degrade: bool = False,
     **others: object,
 ) -> Request:
     """What was typed, as a request; `others` are options that are not the recipe's, such as the seed."""
+    from paseo.models import AUTO
     from paseo.recipe import Request
 
     return Request(
         model=model,
-        task=task,
+        task=task or ("" if degrade else AUTO),  # a sharp picture does not tell what to do to it
         mask=mask is not None,
         operator=operator,
         method=method,
@@ -222,6 +227,14 @@ def requested(
             "t5": False if no_t5 else None,
         },
     )
+
+
+def _with_notes(result: dict[str, Any], bar: Any) -> dict[str, Any]:
+    """What was found out about one file, said as it is found."""
+    for note in result["notes"]:
+        bar.clear()
+        say(note)
+    return result
 
 
 def _report(outcome: Outcome, replay: Path | None, json: str | None) -> None:
