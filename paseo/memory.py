@@ -68,13 +68,15 @@ def tiling(
     choice: Choice = "auto",
     grain: int = 1,
     free: int | None = None,
+    device: torch.device | str = "cpu",
 ) -> Tiling:
     """The decision for a latent canvas of (h, w) cells: no windows where the whole fits, else the largest that do.
 
-    `free` is the memory at hand in bytes, asked from the machine unless given.
+    `free` is the memory at hand in bytes, asked from the machine (of the device that computes) unless given.
     """
     if choice == "off":
         return Tiling()
+    free = free_memory(device) if free is None else free
     peak = _peak(prior, codec, operator)
     if isinstance(choice, Windows):
         cover = Cover(canvas, choice, grain)
@@ -82,7 +84,7 @@ def tiling(
     if peak is None:
         return Tiling()
     cells = canvas[0] * canvas[1] * images
-    budget = int(SHARE * (free_memory() if free is None else free))
+    budget = int(SHARE * free)
     if cells * (CANVAS_BYTES + peak) <= budget:
         return Tiling()
     room = budget - cells * CANVAS_BYTES - (cells * _bytes(prior) if _sees_all(prior) else 0)
@@ -111,12 +113,12 @@ def _too_large(
     )
 
 
-def _keeps(cover: Cover, images: int, operator: object, free: int | None) -> bool:
+def _keeps(cover: Cover, images: int, operator: object, free: int) -> bool:
     """Do the linearisations of all windows fit?"""
     if not isinstance(operator, Sized):
         return True
     cells = len(cover.areas) * cover.sides[0] * cover.sides[1] * images
-    return cells * operator.cell_bytes <= SHARE * (free_memory() if free is None else free) / 2
+    return cells * operator.cell_bytes <= SHARE * free / 2
 
 
 def _peak(*parts: object) -> int | None:

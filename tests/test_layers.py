@@ -29,7 +29,7 @@ NOUNS = {
     "lazy",
     "setting",
 }
-FILES = {"files", "images", "sheet", "record", "version", "trust", "lock", "weights"}
+FILES = {"files", "formats", "images", "restored", "sheet", "record", "version", "trust", "lock", "weights"}
 LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street", "memory", "windows"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -50,6 +50,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "base": {"noise", "schedule", "windows"},
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
+    "formats": {"errors", "files", "images"},  # PNG, JPEG, WebP, TIFF, with what came along
+    "restored": {"errors", "files", "formats", "images", "record", "sheet", "windows"},  # a result
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors", "seeds", "trust", "units"},
@@ -70,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # the only one that chooses
     "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
     "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}
-    | {"units", "windows"},
+    | {"restored", "units"},
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

@@ -14,7 +14,7 @@ from paseo.apps.inputs import Job
 from paseo.errors import BadInput, Cancelled, DiskFull, PaseoError
 from paseo.files import NO_ROOM
 
-OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.png"
+OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.(png|jpe?g|webp|tiff?)"
 
 
 @dataclass

@@ -13,9 +13,10 @@ from paseo.record import NOISE_UNIT, sampler_from_record, sampler_record
 
 FEATHER = 4  # pixels around a hole over which restored and seen pixels are blended
 REPEATED = ("sampler", "paseo")  # entries that a replay writes as it read them: equal runs give equal bytes
+CHAIN = "chain"  # `--operator chain`, and how a record names it
 CELLS = "identity on the seen cells"  # how a record names the operator of a free mask
 
-Source = Literal["model", "given", "cells", "mask"]
+Source = Literal["model", "given", "cells", "mask", "chain"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class OperatorSource:
     model   the one stored with the model for the task
     given   a folder or hub id, or an object that was passed
     cells   the identity on the seen latent cells: a mask that no operator was trained for
+    chain   E∘A∘D itself: decode, degrade, encode. Needs no training, and costs the codec at every product
     mask    open until the mask is seen (`settle`): `given` or `model` if it stands for it, else `cells`
     """
 
@@ -73,7 +75,8 @@ class Recipe:
 
     def to_record(self) -> dict[str, Any]:
         """The entries of a record that a recipe decides; the run adds hashes, seeds and files."""
-        name = self.operator.place or (CELLS if self.operator.kind == "cells" else self.task)
+        by_kind = {"cells": CELLS, "chain": CHAIN}
+        name = self.operator.place or by_kind.get(self.operator.kind, self.task)
         entries: dict[str, Any] = {
             "task": self.task,
             "sigma_y": self.sigma_y,
@@ -114,6 +117,8 @@ class Recipe:
 def _source_of(operator: Mapping[str, Any]) -> OperatorSource:
     if operator.get("given"):
         return OperatorSource("given", operator["name"])
+    if operator["name"] == CHAIN:
+        return OperatorSource("chain")
     return OperatorSource("cells" if operator["name"] == CELLS else "model")
 
 

@@ -3,7 +3,9 @@
 model      "auto" is the default model (`models.DEFAULT`)
 task       as given; else the operator's own; else inpaint where there is a mask
 operator   as given; else the model's for the task. With a mask, a learned operator is used only if it
-           stands for that very mask (the centre box it was trained on); else the identity on the seen cells
+           stands for that very mask (the centre box it was trained on); else the identity on the seen cells.
+           A degradation that was passed as an object, or one that an embedded model has no operator for, goes
+           through the autoencoder itself (`chain`), which needs no training and costs more
 sampler    as given; else the kept settings of model, task and method. A task without any borrows those of
            sr4; a method without any takes its defaults. Then `settings`, `steps` and `budget`, in this order
 prompt     as given; else that of the kept settings; rows of faces that were not asked for by name give none
@@ -27,7 +29,7 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
 from paseo.recipe.kept import Kept, kept_settings
-from paseo.recipe.recipe import OperatorSource, Recipe
+from paseo.recipe.recipe import CHAIN, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS, within
 from paseo.settings.parse import with_settings
@@ -41,15 +43,18 @@ def resolve(request: Request) -> Recipe:
     model = real_name(request.model)
     family = request.family or family_of(model)
     mask = request.task if isinstance(request.task, Mask) else request.mask
-    learned = trained_for(request.operator)
+    learned = trained_for(None if request.operator == CHAIN else request.operator)
     name, degradation, sigma_y = _task(request, bool(mask), learned)
     kept = kept_settings(request, model, family, name)
     why = [f"{model} is the default model"] if request.model == AUTO else []
+    operator = _operator(request, bool(mask), model, name)
+    if operator.kind == "chain" and request.operator is None:
+        why.append(f"no operator was trained for {name}: going through the autoencoder itself, which is slower")
     recipe = Recipe(
         model=model,
         task=name,
-        sampler=_sampler(request, kept.preset),
-        operator=_operator(request, bool(mask)),
+        sampler=_for_chain(_sampler(request, kept.preset), operator),
+        operator=operator,
         sigma_y=sigma_y if request.sigma_y is None else float(request.sigma_y),
         keep_known=bool(mask) if request.keep_known is None else request.keep_known,
         masked=bool(mask),
@@ -163,12 +168,22 @@ def _check_trained_for(learned: OperatorConfig | None, task: str) -> None:
         )
 
 
-def _operator(request: Request, masked: bool) -> OperatorSource:
+def _operator(request: Request, masked: bool, model: str, task: str) -> OperatorSource:
     given = request.operator
+    if given == CHAIN or (given is None and not masked and _untrained(request, model, task)):
+        return OperatorSource("chain")
     place, thing = (given, None) if isinstance(given, str) else ("", given)
     if masked:
         return OperatorSource("mask", place, thing)
     return OperatorSource("model" if given is None else "given", place, thing)
+
+
+def _untrained(request: Request, model: str, task: str) -> bool:
+    """Whether no operator can be there: of an object that was passed, or by the folder of an embedded model."""
+    if not isinstance(request.task, str | Task):
+        return not any(t.name == task for t in tasks())
+    folder = own_folder(model)
+    return folder is not None and not (folder / "operators" / task / "config.json").is_file()
 
 
 def _sampler(request: Request, kept: Preset) -> Sampler:
@@ -203,6 +218,14 @@ def _changed(sampler: Any, settings: Sequence[str] | Mapping[str, Any]) -> Any:
             f"It has: {', '.join(sorted(names))}."
         )
     return replace(sampler, **settings)
+
+
+def _for_chain(sampler: Any, operator: OperatorSource) -> Any:
+    """The autoencoder itself has no measured error per channel to weigh by."""
+    if operator.kind != "chain" or not is_dataclass(sampler) or isinstance(sampler, type):
+        return sampler
+    weighs = any(f.name == "weight" and getattr(sampler, f.name) == "residual" for f in fields(sampler))
+    return replace(sampler, weight="ones") if weighs else sampler
 
 
 def _for_cells(sampler: Any) -> Any:
