@@ -28,6 +28,7 @@ from paseo.windows import Cover, Windows
 
 KIB, GIB = 2**10, 2**30
 CANVAS_BYTES = 8 * KIB  # per cell and image, whatever is cut into windows
+OPERATOR_BYTES = 19 * KIB  # per cell and image, while an operator is linearised
 SHARE = 0.5  # of the free memory is planned with: others use the machine too
 SIDES = range(128, 63, -16)  # sides of windows that are tried, in cells: a larger one repeats less
 
@@ -93,6 +94,18 @@ def tiling(
             cover = Cover(canvas, Windows(side), grain)
             return Tiling(cover, _keeps(cover, images, operator, free))
     raise OutOfMemory(_too_large(canvas, codec.factor, images, cells, peak, budget, _sees_all(prior)))
+
+
+def rows_that_fit(
+    prior: Prior, codec: Codec, cells: int, device: torch.device, free: int | None = None
+) -> int:
+    """How many images of so many latent cells can be computed at the same time; 1 where it is not known."""
+    peak = _peak(prior, codec)
+    if peak is None:
+        return 1
+    peak = max(peak, OPERATOR_BYTES)
+    budget = SHARE * (free_memory(device) if free is None else free)
+    return max(1, int(budget // (cells * (CANVAS_BYTES + peak))))
 
 
 def _too_large(

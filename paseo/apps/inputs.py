@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paseo.errors import BadInput
 
@@ -32,6 +32,26 @@ class Job:
     @property
     def sidecar(self) -> Path:
         return self.path(".json")
+
+    @property
+    def data(self) -> bytes | None:
+        """The file's bytes, where they are in memory already."""
+        return None
+
+    @property
+    def address(self) -> str | None:
+        """How a record calls the input where it is no file of this machine."""
+        return None
+
+    def stored(self) -> dict[str, Any] | None:
+        """The record of an earlier run, where there is one."""
+        from paseo.files import read_json
+
+        return read_json(self.sidecar) if self.sidecar.is_file() else None
+
+    def has(self, file: str) -> bool:
+        """Whether an output of that name is there."""
+        return (self.folder / file).is_file()
 
     def read(self) -> Picture:
         from paseo.images import read

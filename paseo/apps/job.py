@@ -209,7 +209,7 @@ class Restoration:
             "kind": "restoration",
             "paseo": environment()["versions"].get("paseo"),
             "input": {
-                "path": _relative(job.source, job.folder),
+                "path": job.address or _relative(job.source, job.folder),
                 "sha256": this.picture.sha256,
                 "size": list(this.picture.size),
                 "notes": this.picture.notes,
