@@ -5,7 +5,7 @@
     .webp         quality 95
     .tif .tiff    16 bit, uncompressed: what the decoder gave, for further editing
 
-Opacity, EXIF and a colour profile go along where the format has a place for them, and so does the short record.
+Opacity, EXIF and a colour profile go along where the format has a place for them; so does the short record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a restoration gives back: draws, what they share, where they differ, and how they were made.
 
-    result = paseo.restore("photo.jpg", task="sr4", samples=8)
-    result                      # <Restored 8 draws of 512×512, 53 denoiser calls, 12.3 s>; a picture in a notebook
-    result.save("out.png")      # out_s0.png … out_s7.png, out_mean.png, out_std.png; one draw gives out.png
+result = paseo.restore("photo.jpg", task="sr4", samples=8)
+result                      # <Restored 8 draws of 512×512, 53 denoiser calls, 12.3 s>; a picture in a notebook
+result.save("out.png")      # out_s0.png … out_s7.png, out_mean.png, out_std.png; one draw gives out.png
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Pictures that are not files of this machine: lists, tars and object stores, in and out.
 
-IN    list.txt list.csv list.parquet   one picture per line or row (column `path`, `url` or `image`, else the first);
-                                       relative names count from the list's folder
+IN    list.txt list.csv list.parquet   one picture per line or row (column `path`, `url` or `image`, else
+                                       the first); relative names count from the list's folder
       pictures.tar                     WebDataset: every picture in it
       s3://bucket/folder gs://…        whatever fsspec has a driver for
 OUT   results.tar                      results-0-00000.tar, …: pictures and their records, so many to a part
       s3://bucket/folder               one object per picture and record
 
-Everything is read as a stream: a list of a million takes no more memory than one of ten. A part appears when it is
-complete. Which pictures are done is read off the records, so that any run can be ended and started again.
+Everything is read as a stream: a list of a million takes no more memory than one of ten. A part appears when
+it is complete. Which pictures are done is read off the records, so that any run can be ended and started again.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Tars(Sink):
         for part in sorted(self.fs.glob(f"{self.stem}-*-*.tar")):
             self._learn(part)
         self.buffer, self.records = io.BytesIO(), 0
-        self.tar = tarfile.open(fileobj=self.buffer, mode="w")
+        self.tar = tarfile.TarFile(fileobj=self.buffer, mode="w")
 
     def _learn(self, part: str) -> None:
         """What an earlier run has made; its parts are never touched again."""
@@ -209,7 +209,7 @@ class Tars(Sink):
             self.fs.mv(temporary, target)
             self.parts += 1
         self.buffer, self.records = io.BytesIO(), 0
-        self.tar = tarfile.open(fileobj=self.buffer, mode="w")
+        self.tar = tarfile.TarFile(fileobj=self.buffer, mode="w")
 
     def close(self) -> None:
         self._flush()

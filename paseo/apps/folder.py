@@ -2,9 +2,9 @@
 
     jobs ─ passes ─▶ read (a thread) ─▶ compute ─▶ write (a thread)
 
-Which pictures share a pass follows from the list of jobs alone, not from what is done already: a run that was
-ended and started again makes the same passes, and so the same bytes. Only whole passes are filled up; a picture
-without company is computed alone, as it is by default.
+Which pictures share a pass follows from the list of jobs alone, not from what is done already: a run that
+was ended and started again makes the same passes, and so the same bytes. Only whole passes are filled up; a
+picture without company is computed alone, as it is by default.
 """
 
 from __future__ import annotations
@@ -99,6 +99,9 @@ class Folder:
                 left += [job for one in passes for job in one.jobs]
                 for job in left:
                     self.outcome.add({"input": str(job.source), "status": "left"})
+        if isinstance(jobs, list):  # told in the order in which they were asked for
+            place = {str(job.source): i for i, job in enumerate(jobs)}
+            self.outcome.results.sort(key=lambda result: place[result["input"]])
         return self.outcome
 
     # ---- which pictures share a pass
@@ -130,7 +133,8 @@ class Folder:
             return 1
         codec, recipe = work.model.codec, work.plan.recipe
         if not work.plan.degrade and recipe.degradation is not None:
-            size = tuple(recipe.degradation.lift(torch.zeros(1, 3, *size), work.plan.size).shape[-2:])
+            lifted = recipe.degradation.lift(torch.zeros(1, 3, *size), work.plan.size)
+            size = (int(lifted.shape[-2]), int(lifted.shape[-1]))
         step = codec.factor * multiple_of(work.model.prior)
         cells = (-(-size[0] // step) * -(-size[1] // step)) * (step // codec.factor) ** 2
         place = device_of(codec)
@@ -183,9 +187,7 @@ class Folder:
     def _write(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
         return self.work.write(this, drawn)
 
-    def _result(
-        self, job: Job, future: Future[Measured | None], progress: Progress
-    ) -> Measured | None:
+    def _result(self, job: Job, future: Future[Measured | None], progress: Progress) -> Measured | None:
         try:
             this = future.result()
         except Exception as error:

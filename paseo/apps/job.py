@@ -126,8 +126,8 @@ class Restoration:
     def draw(self, group: Sequence[Measured], watch: Watch, pad_to: int = 1) -> list[Drawn]:
         """Pictures of one size in one pass, or one picture in as many passes as its draws need.
 
-        `pad_to` repeats the last picture up to so many: kernels are chosen by the size of a batch, so that the
-        bytes of a picture depend on it, but not on who else is in it.
+        `pad_to` repeats the last picture up to so many: kernels are chosen by the size of a batch, so that
+        the bytes of a picture depend on it, but not on who else is in it.
         """
         seeds, together = self.plan.seeds, max(pad_to, len(group))
         if together == 1:

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from paseo.apps.console import progress, say
@@ -114,7 +113,8 @@ def by_folder(jobs: Iterable[Job]) -> dict[str, list[str]]:
 
 
 def claim(job: Job, claimed: dict[int, str], sources: Mapping[str, Sequence[str]] | None = None) -> None:
-    """No output may overwrite an input (its own, or one of `sources`), another job's output, or a JSON file that is not ours.
+    """No output may overwrite an input (its own, or one of `sources`), another job's output, or a JSON file
+    that is not ours.
 
     `claimed` remembers hashes, not names: a million jobs take little memory.
     """

@@ -1,6 +1,6 @@
 """How far a run is: one line that changes on a terminal, a plain line now and then in a log.
 
-    restore 12/500  b/photo.jpg  step 7/27  2 %  14.2 a minute  34 min left
+restore 12/500  b/photo.jpg  step 7/27  2 %  14.2 a minute  34 min left
 """
 
 from __future__ import annotations

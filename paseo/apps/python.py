@@ -6,7 +6,7 @@
     paseo.restore(y, operator=H, degradation=A, sampler=S, prior=p, codec=c)    # everything by hand
 
 What is left open is filled in by `paseo.recipe.resolve`, as on the command line. Where everything is passed
-(operator, degradation, sampler, and a model or a prior with a codec), nothing is chosen and `paseo.street` runs.
+(operator, degradation, sampler, and a model or a prior with a codec), nothing is chosen: `paseo.street` runs.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def restore(
 ) -> Restored:
     """Restore an image; several `samples` are several draws from the posterior.
 
-    image     a path, a PIL image, an array (H,W,3) of bytes or of numbers in [0,1], a tensor (3,H,W) in [0,1]
-    task      what happened to it: "sr4", "blur", "jpeg:35", "blur:1.5,sr:2", …; a function on [0,1] images; an
-              object with `A` (and `A_adjoint`), such as a deepinv physics. Left out, it is read off the file
+    image     a path, a PIL image, an array (H,W,3) of bytes or numbers in [0,1], a tensor (3,H,W) in [0,1]
+    task      what happened to it: "sr4", "blur", "jpeg:35", "blur:1.5,sr:2", …; a function on [0,1] images;
+              an object with `A` (and `A_adjoint`), such as a deepinv physics. Left out, it is read off the file
     samples   draws; draw k has the seed `seed + k`. `seeds` gives them one by one
     model     the name of an embedded model, a folder, a hub id, or a model that is loaded
     device    "auto" takes an accelerator if there is one; `dtype` is the network's
@@ -187,9 +187,7 @@ def _pixels(image: Image.Image | np.ndarray | Tensor) -> Tensor:
         x = x[0] if x.ndim == 4 and len(x) == 1 else x
         x = x.to(torch.float32) if x.is_floating_point() else x.to(torch.float32) / 255
     else:
-        raise BadInput(
-            f"An image is a path, a PIL image, an array or a tensor, got {type(image).__name__}."
-        )
+        raise BadInput(f"An image is a path, a PIL image, an array or a tensor, got {type(image).__name__}.")
     if x.ndim != 3 or x.shape[0] not in (1, 3) or 0 in x.shape:
         raise _no_image(image)
     return x.expand(3, -1, -1).contiguous()

@@ -1,10 +1,10 @@
-"""One `paseo restore` from its wish to its summary: which pictures, on which engine, and what became of them."""
+"""One `paseo restore` from its wish to its summary: which pictures, on which engine, what became of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class Wanted:
     out: str
     total: int | None = None  # not known of a stream
     sink: Sink | None = None
-    shard: Shard = Shard()
+    shard: Shard = field(default_factory=Shard)
     skip: bool = False
     fill: bool = False  # a replay
 

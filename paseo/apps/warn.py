@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from io import BytesIO
+from typing import TextIO
 
 from PIL import Image
 
@@ -27,16 +28,16 @@ def before(work: Restoration) -> list[str]:
     recipe = plan.recipe
     if recipe.task == INPAINT and plan.mask is None and not plan.degrade:
         told.append(
-            "no mask was given: the box in the centre of each picture, half as wide and high, counts as missing "
-            "and will be replaced. Give --mask for another part."
+            "no mask was given: the box in the centre of each picture, half as wide and high, counts as "
+            "missing and will be replaced. Give --mask for another part."
         )
     operator = None if recipe.operator.kind == "mask" else work.operator(recipe).operator
     if isinstance(operator, OperatorNet):
         low, high = operator.spec.unit_noise_range
         if not low - 1e-9 <= recipe.sigma_y <= high + 1e-9:
             told.append(
-                f"the noise {recipe.sigma_y:g} lies outside {low:g} … {high:g}, which the operator was trained "
-                "on: expect a worse result."
+                f"the noise {recipe.sigma_y:g} lies outside {low:g} … {high:g}, which the operator was "
+                "trained on: expect a worse result."
             )
     return told
 
@@ -55,8 +56,8 @@ def about(work: Restoration, this: Measured) -> dict[str, str]:
         side = (height * width) ** 0.5
         if not 1 / FAR <= side / trained <= FAR:
             found["size"] = (
-                f"the result is {width}×{height}, far from the {trained}×{trained} that {work.model.name} was "
-                "trained on: expect a worse one."
+                f"the result is {width}×{height}, far from the {trained}×{trained} that {work.model.name} "
+                "was trained on: expect a worse one."
             )
     return found
 
@@ -100,7 +101,14 @@ def plain() -> Generator[None]:
     """Warnings as one line of ours, each once, instead of Python's two with a place in the code."""
     told: set[str] = set()
 
-    def show(message: Warning | str, *_: object, **__: object) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         text = " ".join(str(message).split())
         if text not in told:
             told.add(text)

@@ -77,8 +77,8 @@ class Model:
         return load_operator(folder, codec_hash=self.hashes.get("codec", ""))
 
     def to(self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None) -> Model:
-        """Move prior and codec to a device ("auto", "cpu", "cuda", "mps"), in place as in torch. `dtype` is the
-        prior's: codec and operators stay in float32, where what they lose would be seen.
+        """Move prior and codec to a device ("auto", "cpu", "cuda", "mps"), in place as in torch. `dtype` is
+        the prior's: codec and operators stay in float32, where what they lose would be seen.
         """
         from paseo.hub.device import pick_device, pick_dtype
 
@@ -93,7 +93,7 @@ class Model:
             prior.to(place)
             codec.to(place)
             if place.type == "cuda":  # where convolutions in this layout gain
-                prior.to(memory_format=torch.channels_last)
+                prior.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]
         if dtype is not None and dtype != "auto":
             prior.to(pick_dtype(dtype, torch.device("cpu")))
         return self

@@ -49,7 +49,9 @@ def resolve(request: Request) -> Recipe:
     why = [f"{model} is the default model"] if request.model == AUTO else []
     operator = _operator(request, bool(mask), model, name)
     if operator.kind == "chain" and request.operator is None:
-        why.append(f"no operator was trained for {name}: going through the autoencoder itself, which is slower")
+        why.append(
+            f"no operator was trained for {name}: going through the autoencoder itself, which is slower"
+        )
     recipe = Recipe(
         model=model,
         task=name,

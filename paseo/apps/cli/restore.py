@@ -28,7 +28,7 @@ def restore(
             "--out",
             "-o",
             metavar="OUT",
-            help="Folder for the results; a .tar; s3://…; or the name of one picture: .png, .jpg, .webp, .tif.",
+            help="Folder for the results; a .tar; s3://…; or the name of one .png, .jpg, .webp or .tif.",
         ),
     ] = "restored",
     task: Annotated[
@@ -121,9 +121,7 @@ def restore(
         float | None, typer.Option(help="Stable Diffusion: how far to follow the prompt; 1 as trained.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where it runs: auto, cpu, cuda, mps.")] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="Precision of the network: fp32, bf16, fp16.")
-    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Precision of the network: fp32, bf16, fp16.")] = None,
     offload: Annotated[
         bool, typer.Option("--offload", help="Stable Diffusion: keep idle parts in main memory.")
     ] = False,
