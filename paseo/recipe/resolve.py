@@ -181,7 +181,7 @@ def _operator(request: Request, masked: bool, model: str, task: str) -> Operator
 
 
 def _untrained(request: Request, model: str, task: str) -> bool:
-    """Whether no operator can be there: of an object that was passed, or by the folder of an embedded model."""
+    """Whether no operator can be there: of an object that was passed, or by an embedded model's folder."""
     if not isinstance(request.task, str | Task):
         return not any(t.name == task for t in tasks())
     folder = own_folder(model)
