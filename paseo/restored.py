@@ -1,15 +1,14 @@
 """What a restoration gives back: draws, what they share, where they differ, and how they were made.
 
-result = paseo.restore("photo.jpg", task="sr4", samples=8)
-result                      # <Restored 8 draws of 512×512, 53 denoiser calls, 12.3 s>; a picture in a notebook
-result.save("out.png")      # out_s0.png … out_s7.png, out_mean.png, out_std.png; one draw gives out.png
+`result.save("out.png")` writes out_s0.png … out_s7.png, out_mean.png and out_std.png; one draw gives out.png. In a
+notebook a result shows its draws side by side.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,9 @@ class Restored:
     seconds: float  # from encoding to decoding
     windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
     record: Mapping[str, Any] | None = None  # how it was made, where `paseo.restore` chose what was left open
-    origin: Origin = Origin()  # what the file had besides colours: opacity, profile, EXIF
+    origin: Origin = field(
+        default_factory=Origin
+    )  # what the file had besides colours: opacity, profile, EXIF
 
     @property
     def mean(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Placement without an accelerator: the meta device shows where tensors would lie, cpu:0 stands for an index."""
+"""Placement without an accelerator: the meta device shows where tensors lie, cpu:0 stands for an index."""
 
 from __future__ import annotations
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 import csv
 import io
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -65,6 +66,10 @@ class FarJob(Job):
     @property
     def address(self) -> str | None:
         return self.url if "://" in self.url else (self.relative if self.content is not None else None)
+
+    @property
+    def beside_inputs(self) -> bool:
+        return self.sink is None and self.address is None
 
     def read(self) -> Picture:
         if self.data is not None:
@@ -225,21 +230,35 @@ def sink_of(out: str, shard: int = 0, per_part: int = PER_PART) -> Sink | None:
 # -------------------------------------------------------------------------------------------- in
 
 
-def far_jobs(inputs: Iterable[str], out: str, sink: Sink | None) -> Iterator[Job]:
-    """One job per picture, as a stream; local files and folders may be among the inputs."""
+def far_jobs(
+    inputs: Iterable[str], out: str, sink: Sink | None, shard: tuple[int, int] = (0, 1)
+) -> Iterator[Job]:
+    """One job per picture, as a stream; local files and folders may be among the inputs. Of `shard` (i, n)
+    every n-th, beginning with the i-th; nothing is made of the others.
+    """
+    index, count = shard
+    passed = 0  # pictures of the inputs before
     for given in inputs:
-        lower = given.lower()
-        if lower.endswith(".tar"):
-            for name, data in pictures_of_tar(given):
-                yield _job(name, "", out, sink, data)
-        elif lower.endswith(LISTS):
-            base = given.rpartition("/")[0]
-            for entry in entries_of(given):
-                absolute = "://" in entry or entry.startswith("/")
-                yield _job(entry, entry if absolute or not base else f"{base}/{entry}", out, sink)
-        else:
-            for name, url in files_of(given):
-                yield _job(name, url, out, sink)
+        first = (index - passed) % count
+        seen = 0
+        for seen, (name, url, data) in enumerate(_pictures_of(given), 1):
+            if (seen - 1) % count == first:
+                yield _job(name, url, out, sink, None if data is None else data())
+        passed += seen
+
+
+def _pictures_of(given: str) -> Iterator[tuple[str, str, Callable[[], bytes] | None]]:
+    """(name, address, its bytes where they are at hand) of every picture of an input."""
+    lower = given.lower()
+    if lower.endswith(".tar"):
+        yield from ((name, "", data) for name, data in pictures_of_tar(given))
+    elif lower.endswith(LISTS):
+        base = given.rpartition("/")[0]
+        for entry in entries_of(given):
+            absolute = "://" in entry or entry.startswith("/")
+            yield entry, entry if absolute or not base else f"{base}/{entry}", None
+    else:
+        yield from ((name, url, None) for name, url in files_of(given))
 
 
 def _job(name: str, url: str, out: str, sink: Sink | None, data: bytes | None = None) -> FarJob:
@@ -283,18 +302,22 @@ def _parquet(url: str) -> Iterator[str]:
             yield from (str(value) for value in batch.column(0).to_pylist() if value)
 
 
-def pictures_of_tar(url: str) -> Iterator[tuple[str, bytes]]:
-    """(name, bytes) of every picture of a tar, in order."""
+def pictures_of_tar(url: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Name and reader of every picture of a tar, in order; to be read before the next one is asked for."""
     with open_far(url) as file:
         try:
             with tarfile.open(fileobj=file, mode="r|*") as tar:
                 for member in tar:
                     if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in EXTENSIONS:
                         continue
-                    found = tar.extractfile(member) if member.size <= MAX_BYTES else None
-                    yield member.name, b"" if found is None else found.read()
+                    yield member.name, partial(_member, tar, member)
         except tarfile.TarError as error:
             raise BadInput(f"{url} is no tar, or is damaged: {error}.") from error
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    found = tar.extractfile(member) if member.size <= MAX_BYTES else None
+    return b"" if found is None else found.read()
 
 
 def files_of(url: str) -> Iterator[tuple[str, str]]:

@@ -43,6 +43,11 @@ class Job:
         """How a record calls the input where it is no file of this machine."""
         return None
 
+    @property
+    def beside_inputs(self) -> bool:
+        """Whether an output might take the place of an input: both are files of this machine."""
+        return True
+
     def stored(self) -> dict[str, Any] | None:
         """The record of an earlier run, where there is one."""
         from paseo.files import read_json

@@ -128,7 +128,7 @@ def claim(job: Job, claimed: dict[int, str], sources: Mapping[str, Sequence[str]
     claimed[mark] = job.source.name
     ours = re.compile(re.escape(str(target)) + OUTPUT_SUFFIX)
     beside = (sources or {}).get(str(target.parent), ())
-    if any(ours.fullmatch(source) for source in (str(job.source.resolve()), *beside)):
+    if job.beside_inputs and any(ours.fullmatch(source) for source in (str(job.source.resolve()), *beside)):
         raise BadInput(
             f"the output {job.path(job.ending)} would overwrite an input. Give another output folder with -o."
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -52,9 +53,10 @@ class Worker:
 
 def run_on_ray(wanted: Wanted, address: str | None, *, keep: bool, quiet: bool) -> Outcome:
     """All pictures; results come back as they are ready."""
+    if address is None and "ray" not in sys.modules:  # read when Ray is loaded, not when it is started
+        os.environ |= {k: v for k, v in credentials().items() if k not in os.environ}
     try:
         ray: Any = import_module("ray")
-        data: Any = import_module("ray.data")
     except ImportError:
         raise BadInput("--engine ray needs Ray: pip install 'ray[data]>=2.52'.") from None
     for reason in wanted.work.plan.recipe.why:
@@ -63,12 +65,13 @@ def run_on_ray(wanted: Wanted, address: str | None, *, keep: bool, quiet: bool) 
     started = not ray.is_initialized()
     with stdout_kept_clean():
         if started:
-            if address is None:
-                os.environ |= {k: v for k, v in credentials().items() if k not in os.environ}
             ray.init(**init_options(options))
-        data.DataContext.get_current().enable_progress_bars = False
         try:
+            data: Any = import_module("ray.data")
+            data.DataContext.get_current().enable_progress_bars = False
             _stream(ray, data, wanted, outcome, quiet)
+        except ImportError:
+            raise BadInput("--engine ray needs Ray Data: pip install 'ray[data]>=2.52'.") from None
         finally:
             if started:
                 ray.shutdown()

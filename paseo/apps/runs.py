@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import typer
@@ -51,7 +50,7 @@ class Wanted:
             check_writable(Path(out))
         total = count(inputs)
         mine = None if total is None else len(range(shard.index, total, shard.count))
-        stream = islice(far_jobs(inputs, out, sink), shard.index, None, shard.count)
+        stream = far_jobs(inputs, out, sink, (shard.index, shard.count))
         return cls(work, stream, out, mine, sink, shard, skip or sink is not None)
 
     def failures(self, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""`paseo.restore` in three words: every kind of input, every kind of task, and the same bytes as elsewhere."""
+"""`paseo.restore` in three words: every kind of input, every kind of task, the same bytes as elsewhere."""
 
 from __future__ import annotations
 
