@@ -15,7 +15,7 @@ from PIL import Image, ImageFilter
 
 import paseo
 from paseo.degrade import KnownByExample
-from paseo.images import find_sources, read, save_png
+from paseo.images import find_images, read, save_png
 from paseo.models import ROOT
 from paseo.sheet import contact_sheet
 from paseo.train.operator import EXPORT, OperatorTraining, train_operator
@@ -26,7 +26,7 @@ def make_pairs(folder: Path, copies: int = 4) -> tuple[Path, Path]:
     clean, degraded = folder / "clean", folder / "degraded"
     for part in (clean, degraded):
         part.mkdir(parents=True, exist_ok=True)
-    for path in find_sources(ROOT / "faces-128/samples"):
+    for path in find_images(ROOT / "faces-128/samples"):
         for k in range(copies):
             image = Image.open(path).convert("RGB").rotate(4 * k)
             image.save(clean / f"{path.stem}-{k}.png")

@@ -23,8 +23,9 @@ from paseo.degrade import task
 from paseo.errors import BadInput
 from paseo.operators.check import OperatorCheck, check_operator
 from paseo.operators.store import load_operator
-from paseo.train.data import find_sources, load_images, split
+from paseo.train.data import find_sources, load_images
 from paseo.train.operator import EXPORT, OperatorTraining, train_operator
+from paseo.train.splits import split
 
 
 def train_and_check(

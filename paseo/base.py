@@ -228,7 +228,9 @@ class Step:
 
 
 Watch = Callable[[Step], Tensor | None]
-"""A hook that is shown every step; a state that it returns takes the place of `step.x`, None changes nothing."""
+"""A hook that is shown every step; a state that it returns takes the place of `step.x`, None changes
+nothing.
+"""
 
 
 def ignore(step: Step) -> None:

@@ -2,13 +2,13 @@
 
 Float32 bytes per latent cell and image, measured as peak resident memory on latents of 64² and 128² cells:
 
-    denoiser            20.9 maps of its first width      7.8 KiB for (96, 192, 256); activations are freed on the way
-    codec               7 maps of its finest level         13.8 KiB for 32 channels at half the picture's resolution
-    operator            18.4 KiB linearised, kept while a correction is solved
-    canvas              8 KiB: the sampler's latents and the pictures in float32
+    denoiser   20.9 maps of its first width     7.8 KiB for (96, 192, 256); activations are freed on the way
+    codec      7 maps of its finest level       13.8 KiB for 32 channels at half the picture's resolution
+    operator   18.4 KiB linearised, kept while a correction is solved
+    canvas     8 KiB: the sampler's latents and the pictures in float32
 
-The three networks never run at the same time, so the largest counts. A part that does not state its `cell_bytes`
-(diffusers models) is not estimated, and is put into windows only if they are asked for.
+The three networks never run at the same time, so the largest counts. A part that does not state its
+`cell_bytes` (diffusers models) is not estimated, and is put into windows only if they are asked for.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def tiling(
     free: int | None = None,
     device: torch.device | str = "cpu",
 ) -> Tiling:
-    """The decision for a latent canvas of (h, w) cells: no windows where the whole fits, else the largest that do.
+    """The decision for a latent canvas of (h, w) cells: no windows where the whole fits, else the largest
+    that do.
 
     `free` is the memory at hand in bytes, asked from the machine (of the device that computes) unless given.
     """
@@ -120,8 +121,10 @@ def _too_large(
         needed = cells * (CANVAS_BYTES + peak)
         ways.append("use a model that works in windows, such as photos")
     return (
-        f"A picture of {canvas[0] * factor}×{canvas[1] * factor} needs about {needed / GIB:.1f} GiB for {images} "
-        f"image{'s' if images > 1 else ''}, and {budget / GIB:.1f} GiB are planned with (half of what is free). "
+        f"A picture of {canvas[0] * factor}×{canvas[1] * factor} needs about {needed / GIB:.1f} GiB "
+        f"for {images} "
+        f"image{'s' if images > 1 else ''}, and {budget / GIB:.1f} GiB are planned with (half of what "
+        "is free). "
         f"Close other programs, {', or '.join(ways)}."
     )
 

@@ -71,8 +71,8 @@ def restore(
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single
     integer that all of them use: an image alone and the same image in a batch have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
-    no multiple of the factor). `windows` says how a large canvas is walked: "auto" takes it whole where it fits into
-    memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent cells.
+    no multiple of the factor). `windows` says how a large canvas is walked: "auto" takes it whole where it
+    fits into memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent cells.
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)

@@ -1,11 +1,12 @@
-"""A large canvas walked in overlapping windows: where they lie, and the smooth weights that join what they give.
+"""A large canvas walked in overlapping windows: where they lie, and the smooth weights that join what they
+give.
 
     f(x) ≈ Σ_k R_kᵀ W_k f(R_k x),      Σ_k R_kᵀ W_k R_k = 1
 
-R_k cuts window k out of the canvas. W_k is zero in the `halo` next to a cut, where f lacks its surroundings, rises
-like sin² over the `blend` behind it, and is one in the middle and up to the canvas's own border. If the halo is at
-least as wide as f's reach the sum is f(x) itself. All lengths are latent cells; windows start at multiples of
-`grain`, because a network that halves its input is equivariant to such shifts only.
+R_k cuts window k out of the canvas. W_k is zero in the `halo` next to a cut, where f lacks its surroundings,
+rises like sin² over the `blend` behind it, and is one in the middle and up to the canvas's own border. If the
+halo is at least as wide as f's reach the sum is f(x) itself. All lengths are latent cells; windows start at
+multiples of `grain`, because a network that halves its input is equivariant to such shifts only.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def axis_weights(first: list[int], side: int, length: int, windows: Windows, sca
 def blended(
     f: Callable[[Tensor], Tensor], x: Tensor, cover: Cover, *, entries: int = 1, results: int = 1
 ) -> Tensor:
-    """Σ_k R_kᵀ W_k f(R_k x): f on the windows of x (B,C,H,W), which has `entries` per cell and side, joined to a
-    canvas with `results` per cell and side. Where gradients are asked for, a window's graph is made again on the
-    way back, so that only one lives at a time.
+    """Σ_k R_kᵀ W_k f(R_k x): f on the windows of x (B,C,H,W), which has `entries` per cell and side, joined
+    to a canvas with `results` per cell and side. Where gradients are asked for, a window's graph is made
+    again on the way back, so that only one lives at a time.
     """
     areas = cover.areas
     if len(areas) == 1:

@@ -31,6 +31,7 @@ NOUNS = {
 }
 FILES = {"files", "formats", "images", "restored", "sheet", "record", "version", "trust", "lock", "weights"}
 LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street", "memory", "windows"}
+LIBRARY |= {"faces"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -73,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
     "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}
     | {"restored", "units"},
+    "faces": {"base", "degrade", "errors", "operators", "street", "units"},  # faces in photographs
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost
     "testing": set(),  # tiny random pipelines

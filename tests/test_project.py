@@ -1,4 +1,6 @@
-"""The project's own files agree: dependencies with imports, locks with constraints, the reference with the modules."""
+"""The project's own files agree: dependencies with imports, locks with constraints, the reference with the
+modules.
+"""
 
 from __future__ import annotations
 

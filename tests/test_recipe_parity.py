@@ -29,6 +29,7 @@ from paseo.operators.store import operator_config, save_operator
 from paseo.recipe import Recipe, Request, resolve, settle
 from paseo.settings.presets import FACE, PHOTO, preset
 from paseo.testing import tiny_pipeline
+from paseo.trust import vouch
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 CHANNELS = {"sd": 4, "sdxl": 4, "sd3": 16}
@@ -92,6 +93,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny models by family, an operator of each task for each, and a degradation of one's own."""
     root = tmp_path_factory.mktemp("parity")
     (root / "own.py").write_text("def dim(x):\n    return 0.5 * x\n")
+    vouch(f"{root / 'own.py'}:dim")  # the command line does so for what was typed
     for family, channels in CHANNELS.items():
         tiny_pipeline(cast(Any, family)).save_pretrained(root / family)
         for task in (*TASKS, "own"):

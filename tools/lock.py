@@ -3,9 +3,9 @@
     python tools/lock.py              keep the versions of constraints.txt, add what is missing
     python tools/lock.py --upgrade    the newest versions that pyproject.toml allows; torch stays
 
-The versions come from pip's own resolver (`pip install --dry-run --report`), the digests from the index's listing,
-so that no file is downloaded only to be hashed. A lock holds wheels for CPython 3.11 to 3.14 on Linux and macOS;
-LPIPS's weights come in a source distribution and have a lock of their own.
+The versions come from pip's own resolver (`pip install --dry-run --report`), the digests from the index's
+listing, so that no file is downloaded only to be hashed. A lock holds wheels for CPython 3.11 to 3.14 on
+Linux and macOS; LPIPS's weights come in a source distribution and have a lock of their own.
 
 torch has its exact version in constraints.txt and no digest: its file depends on where it comes from (a CPU
 build under 2.13.0+cpu on PyTorch's index, a CUDA build under 2.13.0 on PyPI, which brings a dozen NVIDIA

@@ -1,7 +1,7 @@
 """Docstrings are plain text for a reader of the code; this gives them to autodoc as reStructuredText.
 
-Indented blocks (formulas, code, tables) become literal blocks, `names` become literals, and what reStructuredText
-would take for markup elsewhere is escaped.
+Indented blocks (formulas, code, tables) become literal blocks, `names` become literals, and what
+reStructuredText would take for markup elsewhere is escaped.
 """
 
 from __future__ import annotations

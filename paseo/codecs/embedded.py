@@ -29,7 +29,9 @@ class EmbeddedCodec(nn.Module):
 
     @property
     def cell_bytes(self) -> int:
-        """Peak memory per latent cell, measured (see paseo.memory): seven maps at half the picture's resolution."""
+        """Peak memory per latent cell, measured (see paseo.memory): seven maps at half the picture's
+        resolution.
+        """
         return 7 * 4 * 16 * self.net.decoder.head.in_channels
 
     def encode(self, x: Tensor) -> Tensor:

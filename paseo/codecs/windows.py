@@ -12,7 +12,9 @@ from paseo.windows import Cover, blended
 
 @dataclass(frozen=True, eq=False)
 class WindowedCodec:
-    """E and D as blends over the windows of one canvas; pictures of another size go through the codec whole."""
+    """E and D as blends over the windows of one canvas; pictures of another size go through the codec
+    whole.
+    """
 
     codec: Codec
     cover: Cover

@@ -95,7 +95,9 @@ def exact_gain(
     trust: float,
     report: bool = False,
 ) -> Solve:
-    """Jᵀ v for (trust·I + η² J Jᵀ) v = b, from an operator's own closed form `solve(b, trust, eta2)`; W is 1."""
+    """Jᵀ v for (trust·I + η² J Jᵀ) v = b, from an operator's own closed form `solve(b, trust, eta2)`; W
+    is 1.
+    """
     v = solve(b, trust, eta2)
     g = JT(v)
     residual = None

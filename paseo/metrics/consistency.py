@@ -1,7 +1,8 @@
 """Two questions that only sound alike.
 
 consistency   RMS of A(x̂) − A(x)   against the noiseless measurement of the truth, in [-1,1] units: how
-                                    much of what A sees was restored; 0 whatever was invented where A sees nothing.
+                                    much of what A sees was restored; 0 whatever was invented where A sees
+                                    nothing.
 misfit        RMS of A(x̂) − y      against the measurement itself, in [0,1] units, over what was seen: about
                                     σ_y where the restoration explains it. It needs no truth.
 

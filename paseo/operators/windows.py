@@ -2,8 +2,8 @@
 
     H(z) = Σ_k R_kᵀ W_k H_k(R_k z)      J v = Σ_k R_kᵀ W_k J_k R_k v      Jᵀ u = Σ_k R_kᵀ J_kᵀ W_k R_k u
 
-so J is the derivative of H, and J and Jᵀ are each other's transposes to rounding error. H_k is the operator as it
-stands at window k: position maps and masks are cut from the whole canvas's.
+so J is the derivative of H, and J and Jᵀ are each other's transposes to rounding error. H_k is the operator
+as it stands at window k: position maps and masks are cut from the whole canvas's.
 """
 
 from __future__ import annotations

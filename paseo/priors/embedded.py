@@ -43,7 +43,9 @@ class EmbeddedPrior(nn.Module):
 
     @property
     def receptive_field(self) -> int | None:
-        """Cells to each side that are seen; None for a network that sees the whole picture and where it is."""
+        """Cells to each side that are seen; None for a network that sees the whole picture and where it
+        is.
+        """
         return self.net.receptive_field if isinstance(self.net, LocalUNet) else None
 
     @property

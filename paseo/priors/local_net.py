@@ -1,14 +1,16 @@
 """The `photos` prior's network: a U-Net velocity u(x, t) ≈ E[ε − z | x_t = x] that does not know where it is.
 
-Fully convolutional and translation-equivariant, so that a larger picture is more of the same and a window of a
-picture gives what the whole gives: no position channels, no attention, no statistics over the picture (each cell
-is normalised over its own channels). Two halvings by stride make it equivariant to shifts of `multiple` = 4 cells.
+Fully convolutional and translation-equivariant, so that a larger picture is more of the same and a window of
+a picture gives what the whole gives: no position channels, no attention, no statistics over the picture (each
+cell is normalised over its own channels). Two halvings by stride make it equivariant to shifts of `multiple`
+= 4 cells.
 
-Padding is zeros by default: outside of a crop nothing is known, and zeros say so. Training crops are cut anywhere,
-so a border means "unknown from here on" and never "the picture ends", which is what a window's border means too.
-Repeating the edge cell ("replicate") claims that the picture goes on unchanged; it keeps the activations' statistics
-near a border, but costs a quarter of the training speed on 16×16 crops (a convolution skips zeros for free). Both
-have the same weights, so a network can be trained with one and finished with the other.
+Padding is zeros by default: outside of a crop nothing is known, and zeros say so. Training crops are cut
+anywhere, so a border means "unknown from here on" and never "the picture ends", which is what a window's
+border means too. Repeating the edge cell ("replicate") claims that the picture goes on unchanged; it keeps
+the activations' statistics near a border, but costs a quarter of the training speed on 16×16 crops (a
+convolution skips zeros for free). Both have the same weights, so a network can be trained with one and
+finished with the other.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 FUSED_FROM = 1024
-"""Cells above which attention is given contiguous heads. Only with them torch takes its fused kernel; the other
-one holds all pairs of cells (6.6 GB at 2048×1536), but at 128 px it is as fast, and stored records replay to the
-same bytes.
+"""Cells above which attention is given contiguous heads. Only with them torch takes its fused kernel; the
+other
+one holds all pairs of cells (6.6 GB at 2048×1536), but at 128 px it is as fast, and stored records replay
+to the same bytes.
 """
 
 

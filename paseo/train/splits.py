@@ -31,7 +31,8 @@ Pattern = tuple[Part, str]
 RULES = ("auto", "number", "hash")
 NAMED = {"ffhq": "test=0-999,validation=1000-1999,train=2000-69999"}  # the paper's 68,000/1,000/1,000
 HELP = (
-    "Which pictures are held out: auto, number (the synthetic faces), ffhq, hash (a share of the names), a FILE "
+    "Which pictures are held out: auto, number (the synthetic faces), ffhq, hash (a share of the "
+    "names), a FILE "
     "with lines of PART PATTERN, or train=…,validation=…,test=… with ranges of numbered names (0-67999) or "
     "patterns of names or tar files."
 )
@@ -79,7 +80,8 @@ def read_patterns(rule: str) -> list[Pattern]:
         found = [(line[0], line[1].strip() if len(line) == 2 else "") for line in lines if line]
     else:
         raise BadInput(
-            f"The split is {rule!r}, expected auto, number, hash, ffhq, a file, or train=…,validation=…,test=…."
+            f"The split is {rule!r}, expected auto, number, hash, ffhq, a file, or "
+            "train=…,validation=…,test=…."
         )
     known: dict[str, Part] = {"train": "train", "validation": "validation", "test": "test"}
     if bad := [entry for entry in found if entry[0] not in known or not entry[1]]:

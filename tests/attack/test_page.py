@@ -208,10 +208,10 @@ def test_corners_that_are_not_needed_are_closed(visitor: Any, place: str) -> Non
 
 
 def test_choices_are_checked_by_our_code(tmp_path: Path) -> None:
-    from paseo.apps.ui.handlers import Desk
+    from paseo.apps.ui.handlers import PageState
     from paseo.apps.ui.wiring import ASKED, filled_in
 
-    desk = Desk(tmp_path)
+    desk = PageState(tmp_path)
     good = dict(
         picture=str(SAMPLE),
         way="show",

@@ -9,6 +9,7 @@ import torch
 
 from paseo.degrade import Mask, task
 from paseo.degrade.carry import carried_share, carry_over
+from paseo.trust import vouch
 
 
 def share(name: str) -> float:
@@ -50,6 +51,7 @@ def test_the_ends_that_were_measured() -> None:
     assert 0.4 < share("jpeg:40") < 0.9
     assert share("jpeg:75") == 1
     assert share("blur:1,sr:2,jpeg:90") == 0
+    vouch("torch.nn.functional:relu")
     assert share("torch.nn.functional:relu") == 0  # unknown: nothing is trusted
 
 

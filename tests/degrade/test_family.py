@@ -11,6 +11,7 @@ from paseo.degrade import Blur, Mask, condition_of, task
 from paseo.degrade.family import PARAMETERS, numbers_of, parts_of, seen_blocks
 from paseo.degrade.kernels import gaussian_kernel, gaussian_moments, moments_of, motion_kernel, motion_moments
 from paseo.errors import Unsupported
+from paseo.trust import vouch
 
 
 def numbers(name: str) -> dict[str, float]:
@@ -60,7 +61,7 @@ def test_what_the_family_does_not_know_is_refused() -> None:
     with pytest.raises(Unsupported, match="comes too late"):
         numbers("jpeg:50,sr:2")
     with pytest.raises(Unsupported, match="no member"):
-        numbers("torch.nn.functional:relu")
+        numbers(vouch("torch.nn.functional:relu"))
 
 
 def test_masks_are_told_cell_by_cell() -> None:

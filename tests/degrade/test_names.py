@@ -15,7 +15,7 @@ from paseo.degrade import (
     StretchedBlur,
     measure,
     task,
-    user_task,  # noqa
+    user_task,
 )
 from paseo.errors import BadInput
 

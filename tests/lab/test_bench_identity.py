@@ -9,7 +9,7 @@ from tiny_model import make_pictures
 
 from paseo.lab.bench.cells import Store
 from paseo.lab.bench.config import parse_config
-from paseo.lab.bench.plan import Plan, make_plan, write
+from paseo.lab.bench.plan import BenchPlan, make_plan, write
 from paseo.lab.bench.run import run
 from paseo.models import load_model
 from paseo.operators.config import OperatorConfig
@@ -28,7 +28,7 @@ def two_models(folder: Path) -> tuple[Path, Path]:
     return one, two
 
 
-def planned(model: Path, folder: Path, **options: object) -> Plan:
+def planned(model: Path, folder: Path, **options: object) -> BenchPlan:
     values = {
         "model": str(model),
         "model_options": options,

@@ -162,7 +162,7 @@ def test_without_cost_nothing_depends_on_the_clock(smoke: Path, tmp_path: Path) 
 def test_failures_and_gaps_are_shown(tmp_path: Path, tiny: Path, photos: Path) -> None:
     methods = [
         {"name": "paseo", "settings": {"steps": 3}},
-        {"name": "ldps", "settings": {"steps": 4, "guidance": 1e30}},
+        {"name": "ldps", "settings": {"steps": 12, "guidance": 1e6, "loss": "square"}},
         "ding",
     ]
     folder = planned(
@@ -289,7 +289,7 @@ def test_command_line(tmp_path: Path, tiny: Path, photos: Path) -> None:
             "-o",
             out,
             "--set",
-            "methods=[{name: ldps, settings: {guidance: 1.0e+30, steps: 4}}]",
+            "methods=[{name: ldps, settings: {guidance: 1.0e+6, loss: square, steps: 12}}]",
         ],
     )
     assert bad.exit_code == 0

@@ -101,7 +101,7 @@ def test_what_cannot_be_reproduced(tmp_path: Path) -> None:
         reproduce.run("table9")
     with pytest.raises(BadInput, match=r"has no setting 'draw'\. It has: d, q"):
         reproduce.run("tractable", draw=3)
-    with pytest.raises(BadInput, match="draws='many' is not a int"):
+    with pytest.raises(BadInput, match="draws=many is not a whole number"):
         reproduce.run("tractable", draws="many")
     with pytest.raises(BadInput, match="Sizes start at 2"):
         reproduce.run("tractable", draws=0)

@@ -1,4 +1,6 @@
-"""The photos prior's network: shifts of the picture shift the velocity, and nothing is seen beyond the stated reach."""
+"""The photos prior's network: shifts of the picture shift the velocity, and nothing is seen beyond the stated
+reach.
+"""
 
 from __future__ import annotations
 

@@ -138,12 +138,12 @@ def test_checkpointing_changes_the_calls_and_not_the_result(name: str) -> None:
 
 
 def test_redrawn_noise_has_the_measurements_std() -> None:
-    """E‖y − A x̂ − s n‖² = ‖y − A x̂‖² + s² numel, with s = 2σ_y; within four standard errors of 200 draws."""
+    """E‖y − A x̂ − s n‖² = ‖y − A x̂‖² + s² numel, with s = σ_y; within four standard errors of 200 draws."""
     found = replace(problem(seeds=(0,)), sigma_y=0.2)
     image = torch.zeros(1, 3, 16, 16)
     method = LDPS(guidance=1.0, loss="square", redraw_noise=True)
     noise = Noise([9])
     draws = torch.stack([method.consistency(found, image, noise) for _ in range(200)])
-    numel, s = found.y.numel(), 0.4
+    numel, s = found.y.numel(), 0.2
     expected = float(found.y.square().sum()) + s**2 * numel
     assert abs(float(draws.mean()) - expected) < 4 * float(draws.std()) / 200**0.5

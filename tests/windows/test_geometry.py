@@ -1,5 +1,5 @@
-"""Where windows lie and how they are joined: every entry once, starts on the grain, and a blend of a local map is
-the map.
+"""Where windows lie and how they are joined: every entry once, starts on the grain, and a blend of a local
+map is the map.
 """
 
 from __future__ import annotations

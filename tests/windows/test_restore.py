@@ -1,4 +1,6 @@
-"""A restoration in windows: the pixels of the untiled one, no seams, and windows only where memory asks for them."""
+"""A restoration in windows: the pixels of the untiled one, no seams, and windows only where memory asks for
+them.
+"""
 
 from __future__ import annotations
 

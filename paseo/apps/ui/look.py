@@ -130,4 +130,5 @@ def scores(
         "Misfit: RMS of A(x̂) − y over the pixels that were seen, on the [0,1] scale. "
         f"About σ_y = {sigma_y:g} means that the picture explains the measurement."
     )
-    return f'<div class="wide"><table class="scores"><tr>{head}</tr>{"".join(lines)}</table></div><small>{escape(foot)}</small>'
+    table = f'<table class="scores"><tr>{head}</tr>{"".join(lines)}</table>'
+    return f'<div class="wide">{table}</div><small>{escape(foot)}</small>'

@@ -59,15 +59,18 @@ def scatter(title: str, dots: Sequence[Dot], y_title: str, higher: bool) -> str:
         return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
 
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" font-family="sans-serif" font-size="11">'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
+        'font-family="sans-serif" font-size="11">'
     ]
     parts.append(
-        f'<text x="{LEFT}" y="16" font-weight="bold" font-size="12" fill="currentColor">{html.escape(title)}</text>'
+        f'<text x="{LEFT}" y="16" font-weight="bold" font-size="12" '
+        f'fill="currentColor">{html.escape(title)}</text>'
     )
     for value in ticks(y_low, y_high):
         _, y = at(x_low, value)
         parts.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" stroke-opacity="0.15"/>'
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" '
+            'stroke-opacity="0.15"/>'
         )
         parts.append(
             f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="currentColor">{value:g}</text>'
@@ -75,11 +78,13 @@ def scatter(title: str, dots: Sequence[Dot], y_title: str, higher: bool) -> str:
     for seconds in _time_ticks(x_low, x_high):
         x, _ = at(math.log10(seconds), y_low)
         parts.append(
-            f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle" fill="currentColor">{seconds:g}</text>'
+            f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle" '
+            f'fill="currentColor">{seconds:g}</text>'
         )
     line = " ".join("{:.1f},{:.1f}".format(*at(math.log10(d.x), d.y)) for d in front(dots, higher))
     parts.append(
-        f'<polyline points="{line}" fill="none" stroke="currentColor" stroke-opacity="0.4" stroke-dasharray="4 3"/>'
+        f'<polyline points="{line}" fill="none" stroke="currentColor" stroke-opacity="0.4" '
+        'stroke-dasharray="4 3"/>'
     )
     where = [at(math.log10(d.x), d.y) for d in dots]
     for i, (d, (x, y), row) in enumerate(
@@ -89,16 +94,19 @@ def scatter(title: str, dots: Sequence[Dot], y_title: str, higher: bool) -> str:
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{colour}"/>')
         if row != y:
             parts.append(
-                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x + 6:.1f}" y2="{row:.1f}" stroke="{colour}" stroke-opacity="0.6"/>'
+                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x + 6:.1f}" y2="{row:.1f}" stroke="{colour}" '
+                'stroke-opacity="0.6"/>'
             )
         parts.append(f'<text x="{x + 7:.1f}" y="{row + 4:.1f}" fill="{colour}">{html.escape(d.label)}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(
-        f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle" fill="currentColor">seconds per image</text>'
+        f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle" fill="currentColor">seconds per '
+        "image</text>"
     )
     side = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(
-        f'<text transform="translate(14 {side}) rotate(-90)" text-anchor="middle" fill="currentColor">{html.escape(y_title)}</text>'
+        f'<text transform="translate(14 {side}) rotate(-90)" text-anchor="middle" '
+        f'fill="currentColor">{html.escape(y_title)}</text>'
     )
     return "".join([*parts, "</svg>"])
 

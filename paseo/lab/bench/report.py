@@ -42,10 +42,13 @@ from paseo.lab.bench.tables import (
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; margin: .5rem 0 1rem; }
-th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px;
+  margin: .5rem 0 1rem; }
+th, td { padding: .25rem .6rem; text-align: right;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 th:first-child, td:first-child { text-align: left; }
-.scroll { overflow-x: auto; } .note { font-size: 12px; opacity: .75; } img { max-width: 100%; image-rendering: pixelated; }
+.scroll { overflow-x: auto; } .note { font-size: 12px; opacity: .75; }
+img { max-width: 100%; image-rendering: pixelated; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
 """
 
@@ -132,7 +135,8 @@ def page(bench: Bench, pictures: dict[str, Any], *, cost: bool = True) -> str:
     for task, sheet in pictures.items():
         text = html.escape(caption(bench, task))
         body.append(
-            f'<figure class="scroll"><img alt="{text}" src="{_inline(sheet)}"><figcaption class="note">{text}</figcaption></figure>'
+            f'<figure class="scroll"><img alt="{text}" src="{_inline(sheet)}"><figcaption '
+            f'class="note">{text}</figcaption></figure>'
         )
     body += [f"<pre>{html.escape(text)}</pre>" for text in _failures(bench)]
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'

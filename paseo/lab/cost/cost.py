@@ -295,9 +295,8 @@ def measure_task(
     denoiser, encode, decode = (
         statistics.median(times.seconds[part]) for part in ("denoiser", "encode", "decode")
     )
-    # the gaps lie before encode, state, proxy, state, proxy, …, last estimate, decode: a step has the two that
-
-    # follow its calls
+    # the gaps lie before encode, state, proxy, state, proxy, …, last estimate, decode: a step has the two
+    # that follow its calls
 
     overhead = statistics.median(times.gaps[2 + 2 * k] + times.gaps[3 + 2 * k] for k in range(steps - 2))
     parts = sum(map(sum, times.seconds.values()))

@@ -88,7 +88,9 @@ def measure_methods(
     device: torch.device | str = "cpu",
     say: Callable[[str], None] = lambda text: None,
 ) -> MethodCosts:
-    """Every method over a few steps of inpainting a random image; `settings` by method replace its defaults."""
+    """Every method over a few steps of inpainting a random image; `settings` by method replace its
+    defaults.
+    """
     problem = inpainting(prior, codec, operator, side, torch.device(device))
     rows = []
     for name in methods:

@@ -67,11 +67,8 @@ def rank_figure(rows: Sequence[LincheckRow], path: Path) -> Path:
             for r in rows
             if r.operator == operator and r.truth == "sampler" and (r.anchor, r.budget) in wanted
         ):
-            label = (
-                LABELS[row.anchor]
-                if row.anchor == "posterior"
-                else f"{LABELS[row.anchor]}, {'exact solve' if row.budget == 'exact' else f'C = {row.budget}'}"
-            )
+            solve = "exact solve" if row.budget == "exact" else f"C = {row.budget}"
+            label = LABELS[row.anchor] if row.anchor == "posterior" else f"{LABELS[row.anchor]}, {solve}"
             style = "--" if row.budget == "exact" and row.anchor != "posterior" else "-"
             axis.step(
                 range(len(row.evidence.histogram())),

@@ -80,7 +80,9 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Mean and covariance of a posterior over flattened latents, and which directions the measurement shows."""
+    """Mean and covariance of a posterior over flattened latents, and which directions the measurement
+    shows.
+    """
 
     law: Gaussian | Mixture
     mean: Tensor  # (d,)

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import socket
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -256,8 +256,8 @@ def test_the_command_line_names_what_differs(tmp_path: Path) -> None:
         == "paseo restore 2000001.jpg -o restored --task sr4 --samples 2 --seed 5 --sigma 0.02 --degrade "
         "--set steps=4"
     )
-    base = ready.plan.sampler
-    assert "--set" not in command_line(ready.plan, "a.png", "paseo", base, ("steps=4",))
+    as_kept = replace(form, settings=("steps=28",))
+    assert "--set" not in command_line(as_kept, prepare(as_kept, tmp_path, 128).plan, "a.png")
 
 
 def test_comparing_needs_two_methods_and_keeps_to_its_budget(state: PageState) -> None:
