@@ -1,7 +1,7 @@
 """What a restoration gives back: draws, what they share, where they differ, and how they were made.
 
-`result.save("out.png")` writes out_s0.png … out_s7.png, out_mean.png and out_std.png; one draw gives out.png. In a
-notebook a result shows its draws side by side.
+`result.save("out.png")` writes out_s0.png … out_s7.png, out_mean.png and out_std.png; one draw gives out.png.
+In a notebook a result shows its draws side by side.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ OUT   results.tar                      results-0-00000.tar, …: pictures and th
       s3://bucket/folder               one object per picture and record
 
 Everything is read as a stream: a list of a million takes no more memory than one of ten. A part appears when
-it is complete. Which pictures are done is read off the records, so that any run can be ended and started again.
+it is complete. Which pictures are done is read off the records, so that any run can be ended and resumed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class FarJob(Job):
 
     @property
     def address(self) -> str | None:
-        return self.url if "://" in self.url else (self.relative if self.content is not None else None)
+        if "://" in self.url:
+            return self.url
+        return self.relative if self.content is not None else None
 
     @property
     def beside_inputs(self) -> bool:

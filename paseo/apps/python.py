@@ -77,7 +77,7 @@ def restore(
 
     image     a path, a PIL image, an array (H,W,3) of bytes or numbers in [0,1], a tensor (3,H,W) in [0,1]
     task      what happened to it: "sr4", "blur", "jpeg:35", "blur:1.5,sr:2", …; a function on [0,1] images;
-              an object with `A` (and `A_adjoint`), such as a deepinv physics. Left out, it is read off the file
+              an object with `A` (and `A_adjoint`), as a deepinv physics. Left out, it is read off the file
     samples   draws; draw k has the seed `seed + k`. `seeds` gives them one by one
     model     the name of an embedded model, a folder, a hub id, or a model that is loaded
     device    "auto" takes an accelerator if there is one; `dtype` is the network's

@@ -91,11 +91,9 @@ def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) 
                 Worker,
                 fn_constructor_args=(wanted.work.plan, wanted.out, wanted.skip),
                 batch_size=1,
-                concurrency=min(workers, len(stretch)),
+                compute=data.ActorPoolStrategy(size=min(workers, len(stretch))),
                 num_cpus=None if gpus else 1,
                 num_gpus=gpus or None,
-                max_restarts=-1,
-                max_task_retries=3,
             )
             for row in rows.iter_rows():
                 result = row["result"]
