@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paseo.apps.console import say
@@ -108,6 +109,15 @@ def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) 
 
 def units(jobs: Any) -> Iterator[list[Job]]:
     """Jobs in the portions that travel; an open sink stays here."""
-    waiting = (replace(job, sink=None) if isinstance(job, FarJob) else job for job in jobs)
+    waiting = (_travelling(job) for job in jobs)
     while unit := list(itertools.islice(waiting, UNIT)):
         yield unit
+
+
+def _travelling(job: Job) -> Job:
+    """Without what is open here, and with names that hold in another folder."""
+    if isinstance(job, FarJob):
+        near = job.sink is None and job.url and "://" not in job.url
+        folder = job.folder.absolute() if job.sink is None else job.folder
+        return replace(job, sink=None, folder=folder, url=str(Path(job.url).absolute()) if near else job.url)
+    return replace(job, source=job.source.absolute(), folder=job.folder.absolute())
