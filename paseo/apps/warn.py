@@ -115,7 +115,7 @@ def plain() -> Generator[None]:
             say(f"note: {text}")
 
     kept = warnings.showwarning
-    warnings.showwarning = show
+    warnings.showwarning = show  # ty: ignore[invalid-assignment]
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*it will extrapolate")  # `before` has said so
