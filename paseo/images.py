@@ -56,6 +56,15 @@ EXTENSIONS = frozenset(
 
 
 @dataclass(frozen=True, eq=False)
+class Origin:
+    """What a file holds besides its colours, to be put back on saving."""
+
+    alpha: Tensor | None = None  # (1, H, W) in [0,1]; None where all is opaque
+    icc: bytes | None = None  # a profile of sRGB, where the file had one
+    exif: bytes | None = None  # without orientation (it was applied) and thumbnail
+
+
+@dataclass(frozen=True, eq=False)
 class Picture:
     """An image file as the library sees it."""
 
@@ -63,24 +72,57 @@ class Picture:
     alpha: Tensor | None  # (1, H, W) in [0,1]; None where all is opaque
     sha256: str  # of the file's bytes
     notes: tuple[str, ...] = ()  # what was done on the way, e.g. "orientation applied"
+    icc: bytes | None = None  # a profile of the colours as they are here, where the file had one
+    exif: bytes | None = None
 
     @property
     def size(self) -> tuple[int, int]:
         """(H, W)."""
         return int(self.rgb.shape[-2]), int(self.rgb.shape[-1])
 
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.alpha, self.icc, self.exif)
+
 
 def read(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Picture:
     """Any image file as RGB in [0,1]. What cannot be read is a BadInput with the file and the reason."""
+    return read_bytes(_bytes(Path(path)), path, max_pixels=max_pixels)
+
+
+def read_bytes(data: bytes, path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Picture:
+    """The same for a file that is in memory already; `path` is how errors call it."""
     path = Path(path)
-    data = _bytes(path)
     image, profile, notes = _decode(data, path, max_pixels)
     if image.mode.startswith(("I", "F")):
         rgb, alpha = _deep(image, path, notes), None
     else:
         colour, alpha = _split_alpha(image)
         rgb = to_tensor(_to_srgb(colour, profile, notes))
-    return Picture(rgb, alpha, hashlib.sha256(data).hexdigest(), tuple(notes))
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Picture(rgb, alpha, sha256, tuple(notes), _kept_profile(profile, notes), _kept_exif(image))
+
+
+_CONVERTED = "colour profile converted to sRGB"
+_DROPPED = {0x0112, 0x0201, 0x0202}  # orientation, and the thumbnail, which shows the unrestored picture
+
+
+def _kept_profile(profile: bytes | None, notes: list[str]) -> bytes | None:
+    """The file's profile, or that of sRGB where the colours were converted to it."""
+    if profile and _CONVERTED in notes:
+        return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return profile if profile and not any("profile" in note for note in notes) else None
+
+
+def _kept_exif(image: Image.Image) -> bytes | None:
+    """What the camera wrote, as far as it is still true; None where it cannot be written again."""
+    try:
+        exif = image.getexif()
+        for tag in _DROPPED & set(exif):
+            del exif[tag]
+        return exif.tobytes() if len(exif) else None
+    except Exception:  # broken blocks raise a dozen kinds, and are not worth a picture
+        return None
 
 
 def _bytes(path: Path) -> bytes:
@@ -190,7 +232,7 @@ def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> Ima
                 converted = ImageCms.profileToProfile(
                     image, source, target, ImageCms.Intent.RELATIVE_COLORIMETRIC, outputMode="RGB"
                 )
-                notes.append("colour profile converted to sRGB")
+                notes.append(_CONVERTED)
                 return converted if converted is not None else image
         except (ImageCms.PyCMSError, OSError, ValueError):
             notes.append("unreadable colour profile ignored")

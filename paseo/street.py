@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -38,10 +37,10 @@ from paseo.images import to_tensor
 from paseo.memory import Choice, tiling
 from paseo.noise import Noise
 from paseo.problem import bound, device_of, encoded, fit
+from paseo.restored import Restored as Restored
 from paseo.seeds import for_batch
 from paseo.settings.presets import Preset
 from paseo.units import to_signed, to_unit
-from paseo.windows import Windows
 
 
 class LatentModel(Protocol):
@@ -51,32 +50,6 @@ class LatentModel(Protocol):
     def prior(self) -> Prior: ...
     @property
     def codec(self) -> Codec: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Restored:
-    """Draws from the posterior, one per seed, and what they cost."""
-
-    images: Tensor  # (B, 3, H, W) in [0,1]
-    latents: Tensor  # (B, c, h, w), of the padded image
-    seeds: tuple[int, ...]  # image i is the draw of seeds[i]
-    nfe: int  # denoiser calls, each serving the whole batch
-    seconds: float  # from encoding to decoding
-    # parameters of the degradation that were found (`PASEO(blind=…)`), one number per draw
-    found: dict[str, list[float]] = field(default_factory=dict)
-    windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
-
-    @property
-    def mean(self) -> Tensor:
-        """(3, H, W): the average of the draws, the sharpest honest guess of each pixel."""
-        return self.images.mean(0)
-
-    @property
-    def std(self) -> Tensor:
-        """(1, H, W): how far the draws disagree, the root of the variance averaged over the colours."""
-        if len(self.images) < 2:
-            raise BadInput("A standard deviation needs at least two draws; give more seeds.")
-        return self.images.var(0).mean(0, keepdim=True).sqrt()
 
 
 @torch.no_grad()
@@ -116,7 +89,16 @@ def restore(
         y = to_signed(y.to(device_of(codec)))
         lifted, fitted = fit(y, degradation, codec, prior, size)
         H = bound(operator, sigma_y, degradation, fitted)
-        tiles = tiling(prior, codec, H, fitted.latent_size, len(y), choice=windows, grain=fitted.multiple)
+        tiles = tiling(
+            prior,
+            codec,
+            H,
+            fitted.latent_size,
+            len(y),
+            choice=windows,
+            grain=fitted.multiple,
+            device=y.device,
+        )
         fitted = fitted.around(tiles.codec(codec))
         problem = tiles.problem(encoded(y, lifted, fitted, H, degradation, sigma_y))
         counted = Counted(tiles.prior(prior))

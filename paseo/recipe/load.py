@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 
-from paseo.base import BindsNoise, LatentOperator
+from paseo.base import BindsNoise, Degradation, LatentOperator
+from paseo.degrade import Task, task
 from paseo.errors import BadInput
 from paseo.models import AUTO, Model, load_model
 from paseo.operators.config import OperatorConfig
-from paseo.operators.exact import LatentMask
+from paseo.operators.exact import Chain, LatentMask
 from paseo.operators.store import load_operator, operator_folder
 from paseo.problem import device_of
 from paseo.recipe.recipe import OperatorSource, Recipe
@@ -44,6 +45,8 @@ def load_operator_of(recipe: Recipe, model: Model) -> LoadedOperator:
         )
     if source.kind in ("mask", "cells") or source.thing is not None:
         return LoadedOperator(operator_at_hand(source), {})
+    if source.kind == "chain":
+        return LoadedOperator(Chain(model.codec, _degradation_of(recipe)), {})
     place = device_of(model.codec)
     if source.kind == "given":
         found = load_operator(source.place, codec_hash=model.hashes.get("codec", ""), device=place)
@@ -61,6 +64,11 @@ def operator_at_hand(source: OperatorSource) -> LatentOperator | BindsNoise:
             f"There is no operator at hand for {source}: settle the recipe with its mask, or load it."
         )
     return source.thing
+
+
+def _degradation_of(recipe: Recipe) -> Degradation:
+    found = recipe.degradation or task(recipe.task)
+    return found.degradation if isinstance(found, Task) else found
 
 
 def learned_for_masks(recipe: Recipe, model: Model) -> OperatorConfig | None:

@@ -15,9 +15,10 @@ from paseo.record import NOISE_UNIT, sampler_from_record, sampler_record
 FEATHER = 4  # pixels around a hole over which restored and seen pixels are blended
 REPEATED = ("sampler", "paseo")  # entries that a replay writes as it read them: equal runs give equal bytes
 NOTHING = "noise:0"  # the task of a picture that is fine
+CHAIN = "chain"  # `--operator chain`, and how a record names it
 CELLS = "identity on the seen cells"  # how a record names the operator of a free mask
 
-Source = Literal["model", "given", "cells", "mask"]
+Source = Literal["model", "given", "cells", "mask", "chain"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class OperatorSource:
     model   the one stored with the model for the task, or under another `name`
     given   a folder or hub id, or an object that was passed
     cells   the identity on the seen latent cells: a mask that no operator was trained for
+    chain   E∘A∘D itself: decode, degrade, encode. Needs no training, and costs the codec at every product
     mask    open until the mask is seen (`settle`): `given` or `model` if it stands for it, else `cells`
     """
 
@@ -90,7 +92,8 @@ class Recipe:
     def to_record(self) -> dict[str, Any]:
         """The entries of a record that a recipe decides; the run adds hashes, seeds and files."""
         source = self.operator
-        name = source.place or source.name or (CELLS if source.kind == "cells" else self.task)
+        by_kind = {"cells": CELLS, "chain": CHAIN}
+        name = source.place or source.name or by_kind.get(source.kind, self.task)
         more: dict[str, Any] = {"carry": self.carry} if self.carry else {}
         more |= {"found": dict(self.found)} if self.found is not None else {}
         entries: dict[str, Any] = {
@@ -137,6 +140,8 @@ def _source_of(operator: Mapping[str, Any], task: str) -> OperatorSource:
         return OperatorSource("given", operator["name"])
     if operator["name"] == CELLS:
         return OperatorSource("cells")
+    if operator["name"] == CHAIN:
+        return OperatorSource("chain")
     return OperatorSource("model", name="" if operator["name"] == task else str(operator["name"]))
 
 

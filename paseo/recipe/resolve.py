@@ -5,7 +5,9 @@ task       as given; else the operator's own; else inpaint where there is a mask
            neither tells it, until the file is seen (`paseo.recipe.read_off`)
 operator   as given; else the model's for the task; else its operator for the family (family.py). With a mask,
            a learned operator is used if it stands for that very mask (the centre box it was trained on) or is
-           told which pixels are seen; else the identity on the seen cells
+           told which pixels are seen; else the identity on the seen cells. A degradation that was passed as
+           an object, or one that an embedded model has no operator for, goes through the autoencoder itself
+           (`chain`), which needs no training and costs more
 sampler    as given; else the kept settings of model, task and method. A task without any borrows those of
            its kin or of sr4, with r from the family's error; a method without any takes its defaults. Then
            `settings`, `steps` and `budget`, in this order
@@ -32,7 +34,7 @@ from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
 from paseo.recipe.family import FAMILY, Choice, believed, carried, family_of_model, knows_masks, stored_for
 from paseo.recipe.kept import Kept, kept_settings
-from paseo.recipe.recipe import OperatorSource, Recipe
+from paseo.recipe.recipe import CHAIN, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS, within
 from paseo.settings.parse import with_settings
@@ -46,7 +48,7 @@ def resolve(request: Request) -> Recipe:
     model = real_name(request.model)
     family = request.family or family_of(model)
     mask = request.task if isinstance(request.task, Mask) else request.mask
-    learned = trained_for(request.operator)
+    learned = trained_for(None if request.operator == CHAIN else request.operator)
     why = [f"{model} is the default model"] if request.model == AUTO else []
     if _is_open(request, bool(mask), learned):
         return _open(request, model, family, why)
@@ -59,11 +61,16 @@ def resolve(request: Request) -> Recipe:
     if request.sampler is None and not kept.own:
         sampler, reason = believed(preset.sampler, choice.family, degradation)
         preset = replace(preset, sampler=sampler)
+    operator = _operator(request, bool(mask), choice, model, name)
+    if operator.kind == "chain" and request.operator is None:
+        why.append(
+            f"no operator was trained for {name}: going through the autoencoder itself, which is slower"
+        )
     recipe = Recipe(
         model=model,
         task=name,
-        sampler=_sampler(request, preset),
-        operator=_operator(request, bool(mask), choice),
+        sampler=_for_chain(_sampler(request, preset), operator),
+        operator=operator,
         sigma_y=sigma_y,
         carry=0.0 if mask else carried(name, degradation, sigma_y),
         keep_known=bool(mask) if request.keep_known is None else request.keep_known,
@@ -211,6 +218,8 @@ def _choice(
     degradation: Degradation | Task,
 ) -> Choice:
     """Of the stored operators; a given one is taken as it is."""
+    if request.operator == CHAIN:
+        return Choice()
     if request.operator is not None:
         return Choice(family=None if learned is None else learned.family)
     return Choice() if masked else stored_for(model, task, degradation)
@@ -220,14 +229,25 @@ def _told(why: str, reason: str) -> str:
     return f"{why}; {reason}" if reason else why
 
 
-def _operator(request: Request, masked: bool, choice: Choice) -> OperatorSource:
+def _operator(request: Request, masked: bool, choice: Choice, model: str, task: str) -> OperatorSource:
     given = request.operator
+    stored = masked or choice.name or not _untrained(request, model, task)
+    if given == CHAIN or (given is None and not stored):
+        return OperatorSource("chain")
     place, thing = (given, None) if isinstance(given, str) else ("", given)
     if masked:
         return OperatorSource("mask", place, thing=thing)
     if given is None:
         return OperatorSource("model", name=choice.name)
     return OperatorSource("given", place, thing=thing)
+
+
+def _untrained(request: Request, model: str, task: str) -> bool:
+    """Whether no operator can be there: of an object that was passed, or by an embedded model's folder."""
+    if not isinstance(request.task, str | Task):
+        return not any(t.name == task for t in tasks())
+    folder = own_folder(model)
+    return folder is not None and not (folder / "operators" / task / "config.json").is_file()
 
 
 def _sampler(request: Request, kept: Preset) -> Sampler:
@@ -262,6 +282,14 @@ def _changed(sampler: Any, settings: Sequence[str] | Mapping[str, Any]) -> Any:
             f"It has: {', '.join(sorted(names))}."
         )
     return replace(sampler, **settings)
+
+
+def _for_chain(sampler: Any, operator: OperatorSource) -> Any:
+    """The autoencoder itself has no measured error per channel to weigh by."""
+    if operator.kind != "chain" or not is_dataclass(sampler) or isinstance(sampler, type):
+        return sampler
+    weighs = any(f.name == "weight" and getattr(sampler, f.name) == "residual" for f in fields(sampler))
+    return replace(sampler, weight="ones") if weighs else sampler
 
 
 def _for_cells(sampler: Any) -> Any:
