@@ -73,7 +73,8 @@ def read_off(recipe: Recipe, path: str | Path) -> Recipe:
 def resolve_found(request: Request, found: Finding) -> Recipe:
     """The recipe for a request whose task was found."""
     known = resolve(replace(request, task=found.task))
-    return replace(known, found=found.to_record(), why=(found.sentence, *known.why))
+    why = () if found.fine else known.why  # nothing is chosen for a picture that is only copied
+    return replace(known, found=found.to_record(), why=(found.sentence, *why))
 
 
 def _warned(recipe: Recipe, path: str | Path) -> Recipe:
