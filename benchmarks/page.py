@@ -6,22 +6,27 @@ conclusions.
 STUDIES holds what `paseo reproduce NAME --json STUDIES/NAME.json` wrote and, as NAME.txt, what it printed.
 The reports' JSON and CSV files and the studies are copied into benchmarks/results, from where the tables can
 be checked without running anything.
+
+    python benchmarks/page.py --main out/bench --earlier
+
+takes methods that the runs leave out from benchmarks/results, and keeps the page's pictures and studies.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import Any
 
+from earlier import with_earlier
 from PIL import Image
 
 from paseo.files import read_json, write_json, write_text
 from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench
-from paseo.lab.bench.report import facts, tables, write_report
-from paseo.lab.bench.tables import overview_table
+from paseo.lab.bench.config import load_config
+from paseo.lab.bench.report import cost_json, facts, quality_json, tables, write_report
+from paseo.lab.bench.tables import overview_table, rows_csv
 from paseo.lab.reproduce import EXPERIMENTS
 from paseo.lab.reproduce.main import findings, measured
 
@@ -47,6 +52,7 @@ structure (P, C, weights, grid) was looked for in more runs than any other metho
 under `earlier`, the
 [model card](paseo/models/faces-128/README.md) counts the rest.
 """
+STUDIES = "## The paper's experiments at this scale"
 COMMANDS = (
     "paseo train faces --help                       # where FACES comes from: any folder or tar of the "
     "synthetic faces",
@@ -71,9 +77,15 @@ def main() -> None:
     parser.add_argument(
         "--studies", type=Path, help="folder of NAME.json and NAME.txt of `paseo reproduce NAME`"
     )
+    parser.add_argument(
+        "--earlier", action="store_true", help="methods that a run leaves out are those of benchmarks/results"
+    )
     parser.add_argument("--out", type=Path, default=HERE.parent / "BENCHMARKS.md")
     o = parser.parse_args()
-    bench, equal = aggregate.load(o.main), aggregate.load(o.equal) if o.equal else None
+    bench, equal = (
+        read(o.main, "main", o.earlier),
+        read(o.equal or (o.main if o.earlier else None), "equal", o.earlier),
+    )
     parts = [HEAD.format(commands="\n".join(COMMANDS)), *conditions(bench), "## What holds\n"]
     parts += ["At most 53 denoiser calls for every method:\n", *verdicts(equal)] if equal else []
     parts += [
@@ -81,21 +93,37 @@ def main() -> None:
         *verdicts(bench),
         (HERE / "reading.md").read_text(),
     ]
-    parts += [
-        "## All methods\n",
-        *(table.markdown() for table in tables(bench, cost=True)),
-        *pictures(o.main, o.out.parent),
-    ]
-    keep(o.main, "main")
+    parts += ["## All methods\n", *(table.markdown() for table in tables(bench, cost=True))]
+    parts += [section(o.out, "### Pictures")] if o.earlier else pictures(o.main, o.out.parent)
+    keep(bench, "main")
     if equal:
         parts += ["## At the same number of denoiser calls\n", *conditions(equal)]
         parts += [overview_table(equal, name).markdown() for name in ("lpips", "psnr")]
         parts += [table.markdown() for table in tables(equal, cost=True)[1:]]
-        write_report(o.equal)
-        keep(o.equal, "equal")
+        keep(equal, "equal")
     parts += studies(o.studies) if o.studies else []
+    parts += [section(o.out, STUDIES)] if o.earlier and not o.studies else []
     write_text(o.out, "\n".join(parts))
     print(o.out)
+
+
+def read(run: Path | None, name: str, earlier: bool) -> Bench | None:
+    """A run, with what was kept of an earlier one if that is wanted; PASEO's rows serve both tables."""
+    if run is None:
+        return None
+    bench = aggregate.load(run)
+    config = load_config(HERE / {"main": "faces-128.yaml", "equal": "faces-128-equal.yaml"}[name])
+    config = config.model_copy(update={"data": bench.config.data})
+    return with_earlier(bench, HERE / "results" / name, config) if earlier else bench
+
+
+def section(page: Path, title: str) -> str:
+    """From a heading of the page as it is to the next of its own or a higher rank."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    first, rank = lines.index(title), title.index(" ")
+    heads = [i for i, line in enumerate(lines) if i > first and 0 < line.find("# ") + 1 <= rank]
+    heads = [i for i in heads if lines[i].startswith("#")]
+    return "\n".join(lines[first : heads[0] if heads else None]).rstrip() + "\n"
 
 
 def conditions(bench: Bench) -> list[str]:
@@ -127,11 +155,11 @@ def pictures(run: Path, root: Path) -> list[str]:
     ]
 
 
-def keep(run: Path, name: str) -> None:
+def keep(bench: Bench, name: str) -> None:
     target = HERE / "results" / name
-    target.mkdir(parents=True, exist_ok=True)
-    for file in ("quality.json", "cost.json", "rows.csv"):
-        shutil.copy(run / "report" / file, target / file)
+    write_text(target / "rows.csv", rows_csv(bench))
+    write_json(target / "quality.json", quality_json(bench))
+    write_json(target / "cost.json", cost_json(bench))
 
 
 def without_paths(found: Any) -> Any:
@@ -146,7 +174,7 @@ def without_paths(found: Any) -> Any:
 def studies(folder: Path) -> list[str]:
     """The paper's other experiments: what they printed."""
     parts = [
-        "## The paper's experiments at this scale\n",
+        f"{STUDIES}\n",
         "Each is `paseo reproduce NAME`; our figures beside the paper's.\n",
     ]
     target = HERE / "results" / "studies"

@@ -6,9 +6,11 @@ for each.
     python benchmarks/tune.py --out runs/tune --collect paseo/models/faces-128  presets.json and search.json
 
 Each method searches its step size, or the pair its authors tune, by LPIPS on validation faces; the other
-fields keep the values of PASEO's paper. The first trial is the default, then comes the grid below, then
-Optuna's choices. PASEO runs at 53 denoiser calls (33 on inpainting), every other method at 79 at most (SILO
-also at 53). What is done is not done again.
+fields keep the values of PASEO's paper. The first trial is what is kept until now or the default, then comes
+the grid below, then Optuna's choices. PASEO runs at 53 denoiser calls, every other method at 79 at most (SILO
+also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done again.
+
+    python benchmarks/tune.py --data FACES --out runs/tune --methods paseo,paseo-paper --trials 4 --images 12
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from paseo.lab.tune.tune import Tuning, tune
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and what is tried first
-    "paseo": ("relaxation=0.25,0.5,0.8", "operator_noise=0.05,0.2"),
+    "paseo": ("recall=", "relaxation=", "operator_noise="),  # tried first: see TRIED
+    "paseo-paper": ("inner_steps=", "cg_budget=", "relaxation=", "damping=", "operator_noise="),
     "paseo-dagger": ("relaxation=0.5,1.0", "operator_noise=0.01,0.03,0.1"),
     "ding": ("observation_noise=0.003,0.03,0.1,0.3,0.6,1.0",),
     "dds": ("gamma=0.3,3.0,10.0,30.0,100.0,1000.0",),
@@ -58,7 +61,7 @@ STRUCTURE: dict[str, dict[str, Any]] = {
     "sr4": {**ONCE, "cg_budget": 3},
     "sr8": {**ONCE, "cg_budget": 3, "eta": "sqrt", "shift": 2.0},
     "blur": {**ONCE, "cg_budget": 4},
-    "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": None},
+    "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": 2.0},
     "jpeg": {
         **ONCE,
         "inner_steps": 2,
@@ -69,13 +72,49 @@ STRUCTURE: dict[str, dict[str, Any]] = {
         "recheck": 2,
     },
 }
-BUDGETS = {"paseo": 53, "paseo-dagger": 53, "silo-53": 53, "psld-53": 53}
-FEWER = {("paseo", "inpaint"): 33}  # where more calls bring nothing, if each correction is taken whole
-WHOLE = {
-    ("paseo", "inpaint"): ("relaxation=0.6,0.8,1.0", "operator_noise=0.05,0.2")
-}  # its grid instead of the one above
+PAPER = {  # Algorithm 2 as printed: no weights but soft ones, the prior's own grid, nothing remembered
+    "anchor": "arc",
+    "weight": "ones",
+    "expand": "estimate",
+    "eta": "ddpm",
+    "shift": None,
+    "recheck": 0,
+    "recall": 0,
+}
+
+
+def remembered(*trials: tuple[int, float, float]) -> list[dict[str, Any]]:
+    """K, ρ and r of PASEO's trials."""
+    return [dict(zip(("recall", "relaxation", "operator_noise"), t, strict=True)) for t in trials]
+
+
+def printed(*trials: tuple[int, int, float, float, float]) -> list[dict[str, Any]]:
+    """P, C, ρ, r and λ of the paper's."""
+    names = ("inner_steps", "cg_budget", "relaxation", "operator_noise", "damping")
+    return [dict(zip(names, t, strict=True)) for t in trials]
+
+
+TRIED: dict[str, dict[str, list[dict[str, Any]]]] = {  # instead of a grid: what a search tries first
+    "paseo": {
+        "sr4": remembered((4, 0.8, 0.05), (8, 0.8, 0.05), (4, 0.6, 0.1)),
+        "sr8": remembered((4, 0.5, 0.2), (8, 0.5, 0.2), (4, 0.4, 0.1)),
+        "blur": remembered((4, 0.8, 0.05), (8, 0.8, 0.05), (4, 0.7, 0.03)),
+        "inpaint": remembered((4, 0.75, 0.05), (8, 0.75, 0.05), (4, 1.0, 0.05)),
+        "jpeg": remembered((4, 0.25, 0.2), (8, 0.25, 0.2), (4, 0.2, 0.3)),
+    },
+    "paseo-paper": {
+        "sr4": printed((1, 3, 0.8, 0.1, 0.001), (2, 2, 0.4, 0.1, 0.001), (1, 1, 1.0, 0.02, 0.0)),
+        "sr8": printed((1, 3, 0.5, 0.2, 0.001), (2, 2, 0.3, 0.2, 0.001), (1, 1, 1.0, 0.02, 0.0)),
+        "blur": printed((1, 4, 0.8, 0.1, 0.001), (2, 2, 0.4, 0.1, 0.001), (1, 1, 1.0, 0.02, 0.0)),
+        "inpaint": printed((1, 1, 0.75, 0.05, 0.001), (1, 2, 1.0, 0.05, 0.001), (1, 1, 1.0, 0.02, 0.0)),
+        "jpeg": printed((3, 1, 0.15, 0.3, 0.0), (1, 1, 0.4, 0.3, 0.0), (2, 1, 0.25, 0.5, 0.0)),
+    },
+}
+CHANGES = {"paseo": ("recall=0,4,8",)}  # axes that the settings do not declare
+BUDGETS = {"paseo": 53, "paseo-paper": 53, "paseo-dagger": 53, "silo-53": 53, "psld-53": 53}
 OTHERS = 79
 MARKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "paseo-paper": ("paseo", PAPER),
     "paseo-dagger": ("paseo", {"anchor": "fresh"}),
     "silo-53": ("silo", {}),
     "psld-53": ("psld", {}),
@@ -89,14 +128,17 @@ GRIDS |= {
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     """The search of one method on one task."""
     method, fixed = MARKED.get(label, (label, {}))
+    setup = Setup("faces-128", task)
+    if label == "paseo-paper" and setup.task.masks:
+        fixed = {**fixed, "weight": "soft"}  # finds the hole itself
     fixed = {**(STRUCTURE[task] if method == "paseo" else {}), **fixed}
-    setup, budget = Setup("faces-128", task), FEWER.get((label, task), BUDGETS.get(label, OTHERS))
-    axes = space_of(method, masks=setup.task.masks, fixed=fixed)
-    tried_first = WHOLE.get((label, task), GRIDS[label])
-    searched = {text.partition("=")[0] for text in tried_first}
+    searched = {text.partition("=")[0] for text in GRIDS[label]}
+    fixed = {name: value for name, value in fixed.items() if name not in searched}
+    changes = CHANGES.get(label, ())
+    axes = space_of(method, masks=setup.task.masks, fixed=fixed, changes=changes)
     base = replace(setup, method=method, settings=fixed).recipe.sampler
     values: dict[str, Any] = {**fixed, **{name: getattr(base, name) for name in axes if name not in searched}}
-    grid = read_grid(axes, [text for text in tried_first if not text.endswith("=")])
+    grid = read_grid(axes, [text for text in GRIDS[label] if not text.endswith("=")])
     pictures = load_pictures(o.data, "validation", 0, o.images + o.final, 128)
     return Tuning(
         setup,
@@ -105,11 +147,12 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
         o.out / "tune.db",
         o.trials,
         fixed=values,
+        space_changes=changes,
         preset_name=label,
-        budget=budget,
+        budget=BUDGETS.get(label, OTHERS),
         batch=o.batch,
         final_pictures=pictures[o.images :],
-        grid=grid,
+        grid=TRIED[label][task] if label in TRIED else grid,
     )
 
 

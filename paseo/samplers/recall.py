@@ -93,11 +93,13 @@ class Recall:
     ) -> tuple[Tensor, Tensor]:
         """(x̂₀, x̂₁) for line 5; as given in the first step and where a hook has replaced the state."""
         seen, proxy, self.seen, self.proxy = self.seen, self.proxy, None, None
-        if seen is None or proxy is None or proxy.x is not x:
+        if seen is None or proxy is None or not (proxy.x is x or torch.equal(proxy.x, x)):
             return x0, x1
         self._move_to(t.level)
         d = x0 - proxy.x0
-        self.pairs = [*self.pairs, Pair(proxy.D, d, seen.W * seen.J(d))][-self.size :]
+        along = answers(proxy.D, d)
+        new = Pair(along * proxy.D, along * d, seen.W * seen.J(along * d))
+        self.pairs = [*self.pairs, new][-self.size :]
         b = seen.residual(proxy.x0)
         c = coefficients(self.pairs, b, self.trust / t.level**2)
         step = combined(c, [pair.d for pair in self.pairs])
@@ -106,7 +108,9 @@ class Recall:
         pulled = combined(c, [pair.D for pair in self.pairs]) - step
         if trace is not None:
             _record(trace, c, b, [pair.w for pair in self.pairs], seen.W * (seen.y - seen.H(proxy.x0 + step)))
-        return proxy.x0 + step, proxy.x1 + PULL / t.level * pulled
+            trace["recall_along"] = [along.flatten().bool().tolist()]
+        recalled = proxy.x0 + step, proxy.x1 + PULL / t.level * pulled
+        return torch.where(along > 0, recalled[0], x0), torch.where(along > 0, recalled[1], x1)
 
     def _move_to(self, level: float) -> None:
         """Cov⁻¹ = C⁻¹ + I/L², exact for a Gaussian prior."""
@@ -125,9 +129,16 @@ def coefficients(pairs: list[Pair], b: Tensor, ridge: float) -> Tensor:
     size = A.diagonal(dim1=1, dim2=2).abs().sqrt().clamp_min(torch.finfo(torch.float32).tiny)  # (B, K)
     A = A / (size.unsqueeze(1) * size.unsqueeze(2))  # pairs of any length weigh the same
     values, vectors = torch.linalg.eigh(A)
-    values = values.maximum(FLOOR * values[:, -1:])
+    values = values.maximum(FLOOR * values[:, -1:]).clamp_min(torch.finfo(torch.float32).tiny)
     c = vectors @ ((vectors.mT @ (rhs / size.unsqueeze(2))) / values.unsqueeze(2))
     return (c.squeeze(2) / size).to(b)
+
+
+def answers(D: Tensor, d: Tensor) -> Tensor:
+    """(B, 1, …): 1 where D·d > 0, as with any covariance. Elsewhere (only guided denoisers have been seen to
+    do that) the pair is forgotten and the step is the paper's.
+    """
+    return ((D * d).flatten(1).sum(1) > 0).to(d).view(-1, *[1] * (d.ndim - 1))
 
 
 def combined(c: Tensor, parts: list[Tensor]) -> Tensor:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pytest
 import torch
-from samplers.toys import sampler
+from samplers.toys import VARIANTS, sampler
 
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
@@ -36,7 +36,7 @@ def networks() -> tuple[EmbeddedPrior, EmbeddedCodec, OperatorNet]:
 
 
 @pytest.mark.parametrize("task_name", TASKS)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, *VARIANTS])
 def test_every_cell_gives_an_image_or_a_reason(name: str, task_name: str) -> None:
     prior, codec, operator = networks()
     chosen = task(task_name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from samplers.toys import SHAPE, prior, problem, sampler, supported
+from samplers.toys import SHAPE, VARIANTS, base, prior, problem, sampler, supported
 from torch import Tensor
 
 from paseo.base import Counted, Problem, Step
@@ -16,7 +16,7 @@ from paseo.errors import BadInput, Cancelled, NotFinite, PaseoError
 from paseo.noise import Noise
 from paseo.samplers import METHODS, describe, method, within
 
-NAMES = tuple(METHODS)
+NAMES = (*METHODS, *VARIANTS)
 every_method = pytest.mark.parametrize("name", NAMES)
 both_schedules = pytest.mark.parametrize("schedule", ["flow", "vp"])
 
@@ -87,9 +87,9 @@ NFE_AT = {  # (steps, NFE) of the published ports
 
 @every_method
 def test_budgets_are_the_published_ones(name: str) -> None:
-    for steps, nfe in NFE_AT[name]:
-        assert dataclasses.replace(method(name).default, steps=steps).nfe == nfe
-        assert within(method(name).default, nfe).steps == steps
+    for steps, nfe in NFE_AT[base(name)]:
+        assert dataclasses.replace(method(base(name)).default, steps=steps).nfe == nfe
+        assert within(method(base(name)).default, nfe).steps == steps
 
 
 @every_method
@@ -169,7 +169,7 @@ class Broken:
 
 @every_method
 def test_a_latent_that_is_not_finite_names_its_step(name: str) -> None:
-    calls_per_step = {"paseo": 2, "ding": 2, "daps": 3, "pnp-flow": 2}.get(name, 1)
+    calls_per_step = {"paseo": 2, "ding": 2, "daps": 3, "pnp-flow": 2}.get(base(name), 1)
     with pytest.raises(NotFinite, match=r"step 3 of \d+ .*Try .+\.") as caught:
         sampler(name)(Broken(2 * calls_per_step + 1), supported(name, problem()), Noise([0, 1]))
     assert re.search(r"t=[\d.]+", str(caught.value))
@@ -207,7 +207,7 @@ def test_a_measurement_with_nan_is_refused(name: str, field: str) -> None:
     found = supported(name, problem())
     spoiled = getattr(found, field).clone()
     spoiled[1, 0, 0, 0] = float("nan")
-    if name == "paseo" and field == "y":  # it reads the encoded measurement only
+    if base(name) == "paseo" and field == "y":  # it reads the encoded measurement only
         assert torch.equal(
             run(name), sampler(name)(prior(), dataclasses.replace(found, y=spoiled), Noise([0, 1]))
         )
@@ -220,10 +220,10 @@ def test_a_measurement_with_nan_is_refused(name: str, field: str) -> None:
 def test_settings_that_make_no_sense_are_refused(name: str) -> None:
     for steps in (-3, 0, 1):
         with pytest.raises(BadInput, match="steps"):
-            dataclasses.replace(method(name).default, steps=steps)
-    for field in method(name).tune:
+            dataclasses.replace(method(base(name)).default, steps=steps)
+    for field in method(base(name)).tune:
         with pytest.raises(BadInput, match=field):
-            dataclasses.replace(method(name).default, **{field: -1.0})
+            dataclasses.replace(method(base(name)).default, **{field: -1.0})
 
 
 class Probe:
@@ -262,11 +262,11 @@ def test_differentiates_what_the_registry_says(name: str) -> None:
     codec, denoiser, operator = ProbedCodec(found.codec), ProbedPrior(), Probe(lambda z: z)
     probed: Problem = dataclasses.replace(found, codec=codec, operator=operator)
     sampler(name, steps=8)(denoiser, probed, Noise([0, 1]))
-    said = set(method(name).differentiates.split(", "))
+    said = set(method(base(name)).differentiates.split(", "))
     assert denoiser.differentiated == ("denoiser" in said)
     assert codec.decode.differentiated == ("D" in said)
     assert codec.encode.differentiated == ("E" in said)
-    assert (operator.differentiated or name == "paseo") == (
+    assert (operator.differentiated or base(name) == "paseo") == (
         "H" in said
     )  # PASEO's JVPs carry no gradient flag
 
@@ -289,7 +289,7 @@ def test_half_precision_measurements_are_computed_in_float32(name: str) -> None:
 
 @every_method
 def test_is_a_frozen_value(name: str) -> None:
-    chosen = method(name).default
+    chosen = method(base(name)).default
     assert chosen == dataclasses.replace(chosen)
     assert hash(chosen) == hash(dataclasses.replace(chosen))
     with pytest.raises(dataclasses.FrozenInstanceError):

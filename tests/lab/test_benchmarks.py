@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import runpy
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ import pytest
 import yaml
 
 from paseo.errors import BadInput
+from paseo.lab.bench.aggregate import Bench, Summary
+from paseo.lab.bench.cells import Cell
 from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config, parse_config
+from paseo.lab.bench.tables import common_table, overview_table, quality_table
 from paseo.lab.paper import TASKS, under
 from paseo.settings.presets import PHOTO, preset
 from paseo.train.splits import split
@@ -115,3 +120,26 @@ def test_text_per_task_reaches_the_model(tmp_path: Path) -> None:
     broken = parse_config(values(text={"sr4": {"captions": str(tmp_path / "list.json")}}))
     with pytest.raises(BadInput, match="does not hold captions"):
         broken.options_of("sr4", "three")
+
+
+def test_a_run_beside_kept_rows_gives_the_page_s_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of nothing but the images, with everything else from benchmarks/results, is BENCHMARKS.md."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    with_earlier = runpy.run_path(str(BENCHMARKS / "earlier.py"))["with_earlier"]
+    page = (BENCHMARKS.parent / "BENCHMARKS.md").read_text(encoding="utf-8")
+    found = config("faces-128")
+    blank = Cell("", {}, 0.01, 0, "new", {}, "", "", 0, "", {}, {}, 1, (), ())
+    images = [f"{k:05d}" for k in range(100)]
+    cells = tuple(replace(blank, task=t, image=i, image_sha256=i) for t in found.tasks for i in images)
+    new = {("sr4", "new"): Summary("sr4", "new", 0, 0, 0, 0, 0)}
+    bench = with_earlier(Bench(found, cells, (), new, {}, (), {}), BENCHMARKS / "results" / "main", found)
+    shown = [overview_table(bench), common_table(bench), quality_table(bench, "inpaint")]
+    for table in shown:
+        assert table is not None
+        assert table.markdown() in page, table.title
+    kept = json.loads((BENCHMARKS / "results/main/quality.json").read_text(encoding="utf-8"))["tasks"]["sr8"]
+    for method in ("paseo-dagger", "silo", "psld"):
+        mean = bench.summaries["sr8", method].against["lpips"].mean
+        assert mean == pytest.approx(kept[method]["against_reference"]["lpips"]["mean"], abs=2e-6)
+    assert not bench.summaries["sr8", "paseo"].against
+    assert not with_earlier(replace(bench, rows=()), BENCHMARKS / "results" / "main", found).rows

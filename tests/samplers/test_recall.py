@@ -230,6 +230,25 @@ def test_a_state_from_a_hook_is_not_overruled() -> None:
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
+def test_a_denoiser_that_answers_backwards_gets_the_paper_s_step() -> None:
+    """D·d ≤ 0 belongs to no covariance: such a pair is forgotten, in its own sample alone."""
+    memory, H = Recall(2, 16.0, TRUST), LatentMatrix(normal(Q, D))
+    s = Flow().point(0.5)
+    x_pxy, D_, y = normal(2, D, seed=1), normal(2, D, seed=2), normal(2, Q, seed=3)
+    x1_pxy = normal(2, D, seed=4)
+    x0_pxy = (x_pxy - s.sigma * x1_pxy) / s.alpha
+    x = x_pxy + s.alpha * D_
+    memory.see(Seen(H, H, ONE, y, y - H(x0_pxy), None))
+    memory.keep(x, x_pxy, x1_pxy, s)
+    answer = x0_pxy + torch.tensor([[0.5], [-0.5]], dtype=F64) * D_
+    x0, x1 = memory.recall(x, answer, torch.zeros_like(x), s)
+    assert torch.equal(x0[1], answer[1])
+    assert torch.equal(x1[1], torch.zeros_like(x1[1]))
+    assert not torch.equal(x0[0], answer[0])
+    assert not memory.pairs[0].d[1].any()
+    assert torch.isfinite(x0).all()
+
+
 def test_recall_with_recheck_and_half_precision() -> None:
     from samplers.toys import prior as toy_prior
     from samplers.toys import problem as toy_problem

@@ -33,11 +33,18 @@ STEP_SIZES = {  # of a size that this toy takes; the defaults belong to Stable D
     "pnp-flow": {"lr": 0.2, "samples": 2},
     "paseo": {"cg_budget": 2},
 }
+VARIANTS = {"paseo-recall": {"recall": 4}}  # method-what: settings that make another algorithm of it
+
+
+def base(name: str) -> str:
+    """The method of a variant."""
+    return name.partition("-")[0] if name in VARIANTS else name
 
 
 def sampler(name: str, **changes):
-    """A method with step sizes for the toy and few steps."""
-    return replace(METHODS[name].default, **{"steps": 6, **STEP_SIZES.get(name, {}), **changes})
+    """A method or a variant with step sizes for the toy and few steps."""
+    known = {**STEP_SIZES.get(base(name), {}), **VARIANTS.get(name, {})}
+    return replace(METHODS[base(name)].default, **{"steps": 6, **known, **changes})
 
 
 def prior(schedule: str = "flow", shape: tuple[int, ...] = SHAPE) -> GaussianPrior:
@@ -61,7 +68,7 @@ def supported(name: str, found: Problem) -> Problem:
     """The problem as the method can take it: a mask for those that need one."""
     return (
         found
-        if METHODS[name].default.unsupported(found) is None
+        if METHODS[base(name)].default.unsupported(found) is None
         else problem("inpaint", tuple(range(found.y.shape[0])))
     )
 

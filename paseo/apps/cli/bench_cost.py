@@ -30,6 +30,9 @@ def cost(
     clock: Annotated[
         str, typer.Option(help="wall, or cpu: the process's own seconds, for a machine that is shared.")
     ] = "wall",
+    recall: Annotated[
+        int, typer.Option(min=0, help="PASEO's `recall`; with --methods, a row more beside the one without.")
+    ] = 0,
     json: JsonOption = None,
 ) -> None:
     """Measure full-size networks with random weights: denoiser call, correction, encode, decode, peak memory.
@@ -38,6 +41,7 @@ def cost(
       paseo bench cost --arch sd15                     Stable Diffusion 1.5, 512×512, five tasks
       paseo bench cost --arch sd35 --steps 3 -t sr4    Stable Diffusion 3.5 medium, one task, three calls
       paseo bench cost --arch embedded --methods all   every method on the embedded model's networks, per step
+      paseo bench cost --arch embedded --methods paseo --recall 4 --steps 26   what remembering costs
 
     With --methods, two memories are shown: the peak of what is allocated, and what autograd keeps for the
     backward pass.
@@ -52,7 +56,7 @@ def cost(
             else [name.strip() for name in methods.split(",") if name.strip()]
         )
         found = cost_of_methods(
-            arch, names=names, steps=steps, side=side, dtype=dtype, device=device, say=say
+            arch, names=names, steps=steps, side=side, dtype=dtype, device=device, recall=recall, say=say
         )
         emit(json, {"arch": arch, **found.as_json()}, f"{arch}, {found.text()}")
         return
@@ -66,6 +70,7 @@ def cost(
         dtype=dtype,
         device=device,
         clock=clock,
+        recall=recall,
         say=say,
     )
     emit(json, report.as_json(), report.text())

@@ -157,7 +157,7 @@ def load(folder: Path) -> Bench:
     for (task, method), s in summaries.items():
         reference = summaries.get((task, config.reference))
         if reference is not None and method != config.reference:
-            summaries[task, method] = _paired(s, reference)
+            summaries[task, method] = paired(s, reference)
     unsupported, conditions = (_optional(folder / name) for name in ("unsupported.json", "conditions.json"))
     return Bench(config, tuple(cells), tuple(rows), summaries, unsupported, tuple(failures), conditions)
 
@@ -214,7 +214,7 @@ def _summary(
     )
 
 
-def _paired(s: Summary, reference: Summary) -> Summary:
+def paired(s: Summary, reference: Summary) -> Summary:
     """The same with its differences to the reference, image by image."""
     differences: dict[str, Interval] = {}
     common: set[str] = set()

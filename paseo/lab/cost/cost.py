@@ -210,9 +210,12 @@ def measure_cost(
     dtype: str | None = None,
     device: str = "auto",
     clock: str = "wall",
+    recall: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> CostReport:
-    """Build the networks and measure every task over `steps` time points (2·steps − 3 denoiser calls)."""
+    """Build the networks and measure every task over `steps` time points (2·steps − 3 denoiser calls), with
+    `recall` secants remembered.
+    """
     if steps < 3:
         raise BadInput(f"steps={steps} is too few: a run needs at least 3 time points.")
     unknown = [name for name in tasks if name not in TASKS]
@@ -242,7 +245,7 @@ def measure_cost(
                 rig,
                 operator,
                 name,
-                settings.sampler,
+                replace(settings.sampler, recall=recall),
                 settings.guidance,
                 steps,
                 plain[settings.guidance],

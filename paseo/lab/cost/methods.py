@@ -85,19 +85,20 @@ def measure_methods(
     steps: int = 4,
     methods: Sequence[str] = tuple(METHODS),
     settings: dict[str, dict[str, Any]] | None = None,
+    variants: dict[str, tuple[str, dict[str, Any]]] | None = None,
     device: torch.device | str = "cpu",
     say: Callable[[str], None] = lambda text: None,
 ) -> MethodCosts:
-    """Every method over a few steps of inpainting a random image; `settings` by method replace its
-    defaults.
+    """Every method over a few steps of inpainting a random image; `settings` by method replace its defaults,
+    and `variants` are further rows: label → method and settings.
     """
     problem = inpainting(prior, codec, operator, side, torch.device(device))
     rows = []
-    for name in methods:
-        say(f"Measuring {name}")
-        rows.append(
-            measure_method(name, prior, problem, steps, (settings or {}).get(name, {}), torch.device(device))
-        )
+    wanted = {name: (name, (settings or {}).get(name, {})) for name in methods} | (variants or {})
+    for label, (name, chosen) in wanted.items():
+        say(f"Measuring {label}")
+        row = measure_method(name, prior, problem, steps, chosen, torch.device(device))
+        rows.append(replace(row, method=label))
     versions = {"torch": torch.__version__, "python": platform.python_version()}
     return MethodCosts(
         side,

@@ -40,9 +40,10 @@ def cost_of_methods(
     side: int | None = None,
     dtype: str | None = None,
     device: str = "auto",
+    recall: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> MethodCosts:
-    """Every named method on the networks of `arch`, over `steps` steps."""
+    """Every named method on the networks of `arch`, over `steps` steps; PASEO also with `recall` pairs."""
     if steps < 1:
         raise BadInput(f"steps={steps} is too few: at least one step is measured.")
     for name in names:
@@ -59,6 +60,7 @@ def cost_of_methods(
         steps=steps,
         methods=names,
         settings=SAFE_SETTINGS,
+        variants={"paseo-recall": ("paseo", {"recall": recall})} if recall and "paseo" in names else {},
         device=place,
         say=say,
     )

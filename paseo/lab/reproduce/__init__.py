@@ -59,6 +59,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "recall": Experiment(
         "calibration with recall and without it: mask, blur, matrix", "(not in the paper)", NOTHING
     ),
+    "recall-guided": Experiment(
+        "recall with classifier-free guidance, two exact denoisers mixed", "(not in the paper)", NOTHING
+    ),
     "main": Experiment("five tasks, every method, all published columns", "tab:ffhq-models-full"),
     "coco": Experiment(
         "the COCO methods with the two published tables", "tab:coco-models-arc, tab:coco-models-arc-full"

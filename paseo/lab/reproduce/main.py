@@ -32,7 +32,7 @@ from paseo.settings.presets import Preset, presets
 
 __all__ = ["Options", "run"]
 
-OURS, BUDGET, OTHERS = ("paseo", "paseo-dagger"), 53, 79
+OURS, BUDGET, OTHERS = ("paseo", "paseo-paper", "paseo-dagger"), 53, 79
 MASKS_ONLY = (
     "ding",
     "dds",

@@ -143,7 +143,7 @@ def _rows(o: Options) -> Iterator[Row]:
         y = clean + o.r * Noise([o.seed + 10_000 + k for k in range(o.truths)]).like(clean)
         law = posterior(prior, operator, y, o.r)
         assert isinstance(law, Gaussian)
-        task = _problem(operator, y, o.draws)
+        task = problem(operator, y, o.draws)
         for rule, settings in RULES.items():
             for size in o.sizes:
                 sampler = PASEO(steps=o.steps, operator_noise=o.r, **settings, recall=size)
@@ -163,7 +163,7 @@ def operators() -> dict[str, Operator]:
     }
 
 
-def _problem(operator: Operator, y: Tensor, draws: int) -> Problem:
+def problem(operator: Operator, y: Tensor, draws: int) -> Problem:
     """All draws of all truths as one batch."""
     y = y.repeat_interleave(draws, 0)
     return Problem(y=y, y_z=y, sigma_y=0.0, operator=operator, latent_shape=(len(y), *SHAPE))
