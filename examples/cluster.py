@@ -1,38 +1,29 @@
 """A folder of pictures on many machines: worker k of n takes every n-th file. No worker waits for another.
 
-    python examples/cluster.py --out out --workers 2 --worker 0
+    python examples/cluster.py IMAGES --out OUT --workers 2 --worker 0
     srun --ntasks 8 python examples/cluster.py IMAGES --out SHARED          (Slurm tells each its number)
 
-Seeds belong to pictures, not to workers, so that any number of workers gives the same files; a worker that is
-started again skips what is there.
+This is `paseo restore IMAGES -o OUT --task sr4 --skip-existing --shard k/n`. Seeds belong to pictures, so
+that any number of workers gives the same files; a worker that is started again skips what is there,
+sub-folders are kept, and a file that cannot be read is reported in failures.jsonl while the others go on.
 """
 
 import argparse
 import os
-from dataclasses import replace
+import subprocess
+import sys
 from pathlib import Path
 
-import paseo
-from paseo.images import find_images, read, save_png
 from paseo.models import ROOT
 
 
-def main(folder: Path, out: Path, worker: int, workers: int, steps: int | None = None) -> list[Path]:
-    model, task = paseo.load_model("faces-128"), paseo.task("sr4")
-    sampler = paseo.preset("faces-128", "sr4").sampler
-    sampler = replace(sampler, steps=steps) if steps else sampler
-    written = []
-    for source in find_images(folder)[worker::workers]:
-        target = out / f"{source.stem}.png"
-        if target.exists():  # written whole or not at all
-            continue
-        y = task.measure(read(source).rgb[None], seeds=0)
-        result = paseo.restore(
-            y, model=model, degradation=task, operator=model.operator("sr4"), sampler=sampler, seeds=[0]
-        )
-        written.append(save_png(target, result.images[0]))
-    print(f"worker {worker} of {workers}: {len(written)} files")
-    return written
+def main(
+    folder: Path, out: Path, worker: int, workers: int, task: str = "sr4", steps: int | None = None
+) -> int:
+    command = [sys.executable, "-m", "paseo", "restore", str(folder), "-o", str(out), "--task", task]
+    command += ["--skip-existing", "--shard", f"{worker}/{workers}"]
+    command += [] if steps is None else ["--set", f"steps={steps}"]
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":
@@ -43,5 +34,6 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("out"))
     parser.add_argument("--worker", type=int, default=int(os.environ.get("SLURM_PROCID", "0")))
     parser.add_argument("--workers", type=int, default=int(os.environ.get("SLURM_NTASKS", "4")))
+    parser.add_argument("--task", default="sr4", help="what happened to the pictures")
     parser.add_argument("--steps", type=int, help="time points; fewer are faster and worse")
-    main(**vars(parser.parse_args()))
+    sys.exit(main(**vars(parser.parse_args())))

@@ -4,7 +4,6 @@ python examples/quickstart.py --out out
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import paseo
@@ -14,16 +13,9 @@ from paseo.sheet import contact_sheet, deviation_map
 
 
 def main(out: Path, steps: int | None = None) -> paseo.Restored:
-    model = paseo.load_model("faces-128")
-    task = paseo.task("sr4")
-    sampler = paseo.preset("faces-128", "sr4").sampler
-    sampler = replace(sampler, steps=steps) if steps else sampler
-
     x = read(ROOT / "faces-128/samples/2000001.jpg").rgb  # (3,128,128) in [0,1]
-    y = task.measure(x[None], seeds=0)  # (1,3,32,32): small, with noise of σ_y = 0.01
-    result = paseo.restore(
-        y, model=model, degradation=task, operator=model.operator("sr4"), sampler=sampler, seeds=[0, 1, 2]
-    )
+    y = paseo.task("sr4").measure(x[None], seeds=0)  # (1,3,32,32): small, with noise of σ_y = 0.01
+    result = paseo.restore(y, task="sr4", samples=3, steps=steps)
 
     row = [y[0], *result.images, result.mean, deviation_map(result.std), x]
     sheet = contact_sheet(

@@ -2,10 +2,8 @@
 
     import paseo
 
-    model = paseo.load_model("faces-128")
-    task = paseo.task("sr4")
-    result = paseo.restore(y, model=model, degradation=task, operator=model.operator("sr4"),
-                           sampler=paseo.preset("faces-128", "sr4"), seeds=[0, 1, 2])
+    paseo.restore("photo.jpg").save("out.png")
+    result = paseo.restore("small.png", task="sr4", samples=3)
     result.images  # (3, 3, H, W) in [0,1]: three draws from the posterior
 
 The names below are loaded when they are first used (PEP 562), so that `import paseo` costs milliseconds.
@@ -20,6 +18,7 @@ from paseo.version import __version__
 
 if TYPE_CHECKING:
     from paseo.apps.pipeline import PaseoPipeline as PaseoPipeline
+    from paseo.apps.python import restore as restore
     from paseo.base import Problem as Problem
     from paseo.degrade import user_task as task  # noqa: F401 (the public name)
     from paseo.errors import BadInput as BadInput
@@ -33,15 +32,14 @@ if TYPE_CHECKING:
     from paseo.operators.store import load_operator as load_operator
     from paseo.priors import GaussianPrior as GaussianPrior
     from paseo.priors import MixturePrior as MixturePrior
+    from paseo.restored import Restored as Restored
     from paseo.samplers import PASEO as PASEO
     from paseo.settings.presets import preset as preset
-    from paseo.street import Restored as Restored
-    from paseo.street import restore as restore
 
 _HOME = {
     "PASEO": "paseo.samplers",
-    "restore": "paseo.street",
-    "Restored": "paseo.street",
+    "restore": "paseo.apps.python",
+    "Restored": "paseo.restored",
     "load_model": "paseo.models",
     "load_operator": "paseo.operators.store",
     "Model": "paseo.models",

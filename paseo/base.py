@@ -10,11 +10,11 @@ object comes in: `isinstance(degradation, HidesPixels)`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import Field, dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from paseo.noise import Noise
 from paseo.schedule import Point, Schedule
@@ -92,7 +92,7 @@ class Codec(Protocol):
 
 @runtime_checkable
 class Degradation(Protocol):
-    """A in pixels, without noise, on images in [-1,1]. Linear ones also have `adjoint(y, size=None)`."""
+    """A in pixels, without noise, on images in [-1,1]. Linear ones are also a `LinearDegradation`."""
 
     @property
     def name(self) -> str: ...
@@ -119,6 +119,18 @@ class HasAdjoint(Protocol):
 
 
 @runtime_checkable
+class LinearDegradation(Protocol):
+    """A degradation that may be linear, which `linear` says, with its transpose Aᵀ."""
+
+    @property
+    def linear(self) -> bool: ...
+    def __call__(self, x: Tensor, /) -> Tensor: ...
+    def adjoint(self, y: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+        """Aᵀ y at the image's `size`, where y does not tell it."""
+        ...
+
+
+@runtime_checkable
 class HidesPixels(Protocol):
     """A degradation that leaves some pixels unseen."""
 
@@ -140,6 +152,14 @@ class HasParams(Protocol):
 
 
 @runtime_checkable
+class HoldsDegradation(Protocol):
+    """A task, which stands for the degradation inside it."""
+
+    @property
+    def degradation(self) -> Degradation: ...
+
+
+@runtime_checkable
 class BindsNoise(Protocol):
     """An operator for many noise levels, such as `OperatorNet`."""
 
@@ -157,6 +177,62 @@ class BindsDegradation(Protocol):
     def bind(self, sigma_y: float, condition: Condition | None = None) -> LatentOperator:
         """H_ψ at one noise level and, of a family, for one degradation."""
         ...
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A parameter of a degradation, in the coordinate in which a search for it takes its steps."""
+
+    value: float  # at hand
+    low: float
+    high: float
+    read: Callable[[float], float] = float  # the coordinate ↦ the number as people know it
+
+
+@runtime_checkable
+class HasKnobs(Protocol):
+    """An operator that can stand at other parameters of its degradation."""
+
+    def knobs(self) -> dict[str, Knob]:
+        """The parameters that can be turned, by name."""
+        ...
+
+    def turned(self, values: dict[str, float]) -> LatentOperator:
+        """The operator with these coordinates; those that are not named stay."""
+        ...
+
+
+@runtime_checkable
+class KnowsResidual(Protocol):
+    """An operator that knows its own RMS error in each entry of the measurement; None: not this one."""
+
+    @property
+    def residual(self) -> Tensor | None: ...
+
+
+@runtime_checkable
+class HasNetwork(Protocol):
+    """An operator around a network, such as `BoundOperator`."""
+
+    @property
+    def net(self) -> nn.Module: ...
+
+
+@runtime_checkable
+class HasMatrix(Protocol):
+    """A linear operator that can be written down."""
+
+    def matrix(self, shape: tuple[int, ...], /) -> Tensor:
+        """H on flattened latents of `shape`, as (q, d) in float64."""
+        ...
+
+
+@runtime_checkable
+class DiagonalInFourier(Protocol):
+    """A circular convolution."""
+
+    @property
+    def transfer(self) -> Tensor: ...  # (…, h, w): its value at each frequency
 
 
 @runtime_checkable
@@ -182,6 +258,44 @@ class OnDevice(Protocol):
 
     @property
     def device(self) -> torch.device: ...
+
+
+@runtime_checkable
+class HasLatentSpace(Protocol):
+    """A codec that can name its latent space, such as "faces-128" or "sd3.5"."""
+
+    @property
+    def latent_space(self) -> str: ...
+
+
+@runtime_checkable
+class HasHash(Protocol):
+    """A codec with a SHA-256 that tells its latent space from every other one."""
+
+    @property
+    def hash(self) -> str: ...
+
+
+@runtime_checkable
+class HasStd(Protocol):
+    """A codec whose latents are pixels in units of a standard deviation."""
+
+    @property
+    def std(self) -> float: ...
+
+
+@runtime_checkable
+class FitsSize(Protocol):
+    """A codec around another one for images of one size, which are mirrored up to `padded` before E and
+    cropped after D.
+    """
+
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def padded(self) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +339,8 @@ class Step:
     x: Tensor  # the diffusion state after the step
     z: Tensor  # the clean estimate of the step
     trace: dict[str, Any] = field(default_factory=dict)
+    # parameters of the degradation that a blind run has found so far, one number per sample
+    found: dict[str, list[float]] = field(default_factory=dict)
 
 
 Watch = Callable[[Step], Tensor | None]
@@ -233,12 +349,21 @@ nothing.
 """
 
 
+@runtime_checkable
+class WantsTrace(Protocol):
+    """A hook that may ask for what happened inside each step."""
+
+    wants_trace: bool
+
+
 def ignore(step: Step) -> None:
     """The default hook."""
 
 
 class Sampler(Protocol):
     """A frozen dataclass of hyperparameters that can be called."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def nfe(self) -> int: ...  # denoiser calls of a run

@@ -142,7 +142,14 @@ def write_text(path: str | Path, text: str) -> Path:
 
 def write_json(path: str | Path, value: Any) -> Path:
     """Indented UTF-8 JSON; NaN and infinity are refused, since they are not JSON."""
-    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    with atomic(path) as file:
+        file.write(as_json(value))
+    return Path(path)
+
+
+def as_json(value: Any) -> bytes:
+    """The bytes of such a file."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: str | Path, most: int = MAX_JSON) -> Any:

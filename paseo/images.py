@@ -14,9 +14,11 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ from paseo.files import atomic
 from paseo.units import to_signed as to_signed
 from paseo.units import to_unit as to_unit
 
+T = TypeVar("T")
 MAX_PIXELS = 64_000_000  # 8000 × 8000; more is refused before it is decoded
 MAX_BYTES = 1 << 30
 EXTENSIONS = frozenset(
@@ -53,6 +56,15 @@ EXTENSIONS = frozenset(
 
 
 @dataclass(frozen=True, eq=False)
+class Origin:
+    """What a file holds besides its colours, to be put back on saving."""
+
+    alpha: Tensor | None = None  # (1, H, W) in [0,1]; None where all is opaque
+    icc: bytes | None = None  # a profile of sRGB, where the file had one
+    exif: bytes | None = None  # without orientation (it was applied) and thumbnail
+
+
+@dataclass(frozen=True, eq=False)
 class Picture:
     """An image file as the library sees it."""
 
@@ -60,24 +72,57 @@ class Picture:
     alpha: Tensor | None  # (1, H, W) in [0,1]; None where all is opaque
     sha256: str  # of the file's bytes
     notes: tuple[str, ...] = ()  # what was done on the way, e.g. "orientation applied"
+    icc: bytes | None = None  # a profile of the colours as they are here, where the file had one
+    exif: bytes | None = None
 
     @property
     def size(self) -> tuple[int, int]:
         """(H, W)."""
         return int(self.rgb.shape[-2]), int(self.rgb.shape[-1])
 
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.alpha, self.icc, self.exif)
+
 
 def read(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Picture:
     """Any image file as RGB in [0,1]. What cannot be read is a BadInput with the file and the reason."""
+    return read_bytes(_bytes(Path(path)), path, max_pixels=max_pixels)
+
+
+def read_bytes(data: bytes, path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Picture:
+    """The same for a file that is in memory already; `path` is how errors call it."""
     path = Path(path)
-    data = _bytes(path)
     image, profile, notes = _decode(data, path, max_pixels)
     if image.mode.startswith(("I", "F")):
         rgb, alpha = _deep(image, path, notes), None
     else:
         colour, alpha = _split_alpha(image)
         rgb = to_tensor(_to_srgb(colour, profile, notes))
-    return Picture(rgb, alpha, hashlib.sha256(data).hexdigest(), tuple(notes))
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Picture(rgb, alpha, sha256, tuple(notes), _kept_profile(profile, notes), _kept_exif(image))
+
+
+_CONVERTED = "colour profile converted to sRGB"
+_DROPPED = {0x0112, 0x0201, 0x0202}  # orientation, and the thumbnail, which shows the unrestored picture
+
+
+def _kept_profile(profile: bytes | None, notes: list[str]) -> bytes | None:
+    """The file's profile, or that of sRGB where the colours were converted to it."""
+    if profile and _CONVERTED in notes:
+        return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return profile if profile and not any("profile" in note for note in notes) else None
+
+
+def _kept_exif(image: Image.Image) -> bytes | None:
+    """What the camera wrote, as far as it is still true; None where it cannot be written again."""
+    try:
+        exif = image.getexif()
+        for tag in _DROPPED & set(exif):
+            del exif[tag]
+        return exif.tobytes() if len(exif) else None
+    except Exception:  # broken blocks raise a dozen kinds, and are not worth a picture
+        return None
 
 
 def _bytes(path: Path) -> bytes:
@@ -101,6 +146,27 @@ def _bytes(path: Path) -> bytes:
 def _decode(data: bytes, path: Path, max_pixels: int) -> tuple[Image.Image, bytes | None, list[str]]:
     """The first frame, upright, in the mode it was stored in; its colour profile; notes."""
     notes: list[str] = []
+    with _opened(data, path, max_pixels) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            notes.append("first of several frames")
+        profile = image.info.get("icc_profile")
+        image.load()
+        if image.getexif().get(0x0112, 1) in range(2, 9):
+            notes.append("orientation applied")
+        return ImageOps.exif_transpose(image), profile, notes
+
+
+def look_at(path: str | Path, see: Callable[[Image.Image], T], *, max_pixels: int = MAX_PIXELS) -> T:
+    """What `see` makes of a file as Pillow opened it, with all that its format tells, checked."""
+    path = Path(path)
+    with _opened(_bytes(path), path, max_pixels) as image:
+        image.load()
+        return see(image)
+
+
+@contextmanager
+def _opened(data: bytes, path: Path, max_pixels: int) -> Generator[Image.Image, None, None]:
+    """The image, of a size that may be loaded; whatever goes wrong with a damaged file is a BadInput."""
     try:
         with _quiet(), Image.open(io.BytesIO(data)) as image:
             width, height = image.size
@@ -109,13 +175,7 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> tuple[Image.Image, byte
                     f"{path} is {width}×{height}, more than the limit of {max_pixels:,} pixels. Scale it "
                     "down first."
                 )
-            if getattr(image, "n_frames", 1) > 1:
-                notes.append("first of several frames")
-            profile = image.info.get("icc_profile")
-            image.load()
-            if image.getexif().get(0x0112, 1) in range(2, 9):
-                notes.append("orientation applied")
-            return ImageOps.exif_transpose(image), profile, notes
+            yield image
     except BadInput:
         raise
     except UnidentifiedImageError:
@@ -172,7 +232,7 @@ def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> Ima
                 converted = ImageCms.profileToProfile(
                     image, source, target, ImageCms.Intent.RELATIVE_COLORIMETRIC, outputMode="RGB"
                 )
-                notes.append("colour profile converted to sRGB")
+                notes.append(_CONVERTED)
                 return converted if converted is not None else image
         except (ImageCms.PyCMSError, OSError, ValueError):
             notes.append("unreadable colour profile ignored")

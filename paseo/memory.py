@@ -28,6 +28,7 @@ from paseo.windows import Cover, Windows
 
 KIB, GIB = 2**10, 2**30
 CANVAS_BYTES = 8 * KIB  # per cell and image, whatever is cut into windows
+OPERATOR_BYTES = 19 * KIB  # per cell and image, while an operator is linearised
 SHARE = 0.5  # of the free memory is planned with: others use the machine too
 SIDES = range(128, 63, -16)  # sides of windows that are tried, in cells: a larger one repeats less
 
@@ -68,14 +69,16 @@ def tiling(
     choice: Choice = "auto",
     grain: int = 1,
     free: int | None = None,
+    device: torch.device | str = "cpu",
 ) -> Tiling:
     """The decision for a latent canvas of (h, w) cells: no windows where the whole fits, else the largest
     that do.
 
-    `free` is the memory at hand in bytes, asked from the machine unless given.
+    `free` is the memory at hand in bytes, asked from the machine (of the device that computes) unless given.
     """
     if choice == "off":
         return Tiling()
+    free = free_memory(device) if free is None else free
     peak = _peak(prior, codec, operator)
     if isinstance(choice, Windows):
         cover = Cover(canvas, choice, grain)
@@ -83,7 +86,7 @@ def tiling(
     if peak is None:
         return Tiling()
     cells = canvas[0] * canvas[1] * images
-    budget = int(SHARE * (free_memory() if free is None else free))
+    budget = int(SHARE * free)
     if cells * (CANVAS_BYTES + peak) <= budget:
         return Tiling()
     room = budget - cells * CANVAS_BYTES - (cells * _bytes(prior) if _sees_all(prior) else 0)
@@ -92,6 +95,18 @@ def tiling(
             cover = Cover(canvas, Windows(side), grain)
             return Tiling(cover, _keeps(cover, images, operator, free))
     raise OutOfMemory(_too_large(canvas, codec.factor, images, cells, peak, budget, _sees_all(prior)))
+
+
+def rows_that_fit(
+    prior: Prior, codec: Codec, cells: int, device: torch.device, free: int | None = None
+) -> int:
+    """How many images of so many latent cells can be computed at the same time; 1 where it is not known."""
+    peak = _peak(prior, codec)
+    if peak is None:
+        return 1
+    peak = max(peak, OPERATOR_BYTES)
+    budget = SHARE * (free_memory(device) if free is None else free)
+    return max(1, int(budget // (cells * (CANVAS_BYTES + peak))))
 
 
 def _too_large(
@@ -114,12 +129,12 @@ def _too_large(
     )
 
 
-def _keeps(cover: Cover, images: int, operator: object, free: int | None) -> bool:
+def _keeps(cover: Cover, images: int, operator: object, free: int) -> bool:
     """Do the linearisations of all windows fit?"""
     if not isinstance(operator, Sized):
         return True
     cells = len(cover.areas) * cover.sides[0] * cover.sides[1] * images
-    return cells * operator.cell_bytes <= SHARE * (free_memory() if free is None else free) / 2
+    return cells * operator.cell_bytes <= SHARE * free / 2
 
 
 def _peak(*parts: object) -> int | None:

@@ -10,7 +10,6 @@ after the decoder, so every method works at every size.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +20,7 @@ from paseo.base import (
     BindsNoise,
     Codec,
     Degradation,
+    HasLatentSpace,
     HidesPixels,
     LatentOperator,
     NeedsMultiple,
@@ -98,10 +98,13 @@ class Padded:
     def decode(self, z: Tensor) -> Tensor:
         return self.codec.decode(z)[..., : self.size[0], : self.size[1]]
 
-    def __getattr__(self, name: str) -> Any:  # hash, latent_space, …
-        if name == "codec":  # not there yet: while being copied
-            raise AttributeError(name)
-        return getattr(self.codec, name)
+    @property
+    def latent_space(self) -> str:
+        return self.codec.latent_space if isinstance(self.codec, HasLatentSpace) else ""
+
+    @property
+    def device(self) -> torch.device:
+        return device_of(self.codec)
 
 
 def extend(x: Tensor, size: tuple[int, int]) -> Tensor:

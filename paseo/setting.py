@@ -16,11 +16,14 @@ import re
 import types
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from paseo.errors import BadInput
 
-Kind = Literal["switch", "word", "whole number", "number", "numbers", "other"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Kind = Literal["switch", "word", "whole number", "number", "numbers", "names", "other"]
 _INTERVAL = re.compile(r"([\[(])(\S+), (\S+)([\])])")
 
 
@@ -69,7 +72,7 @@ class Setting:
     words: str = ""
     range: Interval | None = None
     tune: str = ""  # where `paseo tune` searches, as for --space; empty: it is left alone
-    choices: tuple[str, ...] = ()  # of a word
+    choices: tuple[str, ...] = ()  # of a word or of names
     length: int = 1  # of numbers
     optional: bool = False  # None is a value
 
@@ -86,11 +89,12 @@ class Setting:
             "switch": "true or false",
             "word": f"one of {', '.join(self.choices)}",
             "numbers": f"{self.length} numbers{inside}",
+            "names": f"some of {', '.join(self.choices)}",
             "other": "a value",
         }.get(self.kind, f"a {self.kind}{inside}")
         return words + (", or none" if self.optional else "")
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether a value has the right type and lies in the range."""
         if value is None:
             return self.optional
@@ -101,6 +105,8 @@ class Setting:
         if self.kind == "numbers":
             fits = isinstance(value, tuple | list) and len(value) == self.length
             return fits and all(self._allows_number(v, int | float) for v in value)
+        if self.kind == "names":
+            return isinstance(value, tuple | list) and all(v in self.choices for v in value)
         if self.kind == "other":
             return True
         return self._allows_number(value, int if self.kind == "whole number" else int | float)
@@ -110,14 +116,14 @@ class Setting:
             return False
         return abs(value) < math.inf if self.range is None else value in self.range
 
-    def refusal(self, value: Any) -> str:
+    def refusal(self, value: object) -> str:
         if self.kind == "word":
             return f"{self.name}={_short(value)!r} is not {self.allowed}."
         about = ", ".join(part for part in (self.symbol, self.words) if part)
         return f"{self.name}={_short(value)} cannot be used: expected {self.allowed} ({about or self.name})."
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     """For a message; Python itself refuses to write a whole number of more than 4300 digits."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "a number of hundreds of digits"
@@ -131,12 +137,17 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     return tuple(_resolved(f, hints[f.name]) for f in fields(cls) if f.init)
 
 
-def check_settings(instance: Any) -> None:
+def values_of(instance: DataclassInstance, *names: str) -> dict[str, Any]:
+    """The fields of a dataclass by name, all of them or those named, as they are (`asdict` would copy)."""
+    return {name: getattr(instance, name) for name in names or [f.name for f in fields(instance)]}
+
+
+def check_settings(instance: DataclassInstance) -> None:
     """For a dataclass's `__post_init__`: every field is what its declaration says."""
+    values = values_of(instance)
     for s in settings_of(type(instance)):
-        value = getattr(instance, s.name)
-        if not s.allows(value):
-            raise BadInput(s.refusal(value))
+        if not s.allows(values[s.name]):
+            raise BadInput(s.refusal(values[s.name]))
 
 
 def _resolved(f: Any, hint: Any) -> Setting:
@@ -149,6 +160,8 @@ def _resolved(f: Any, hint: Any) -> Setting:
         kind, choices = "word", get_args(hint)
     elif get_origin(hint) is tuple and set(get_args(hint)) == {float}:
         kind, length = "numbers", len(get_args(hint))
+    elif get_args(hint)[1:] == (...,):
+        kind, choices = "names", get_args(get_args(hint)[0])
     declared = f.metadata.get("setting", {})
     return Setting(f.name, f.default, kind, choices=choices, length=length, optional=optional, **declared)
 

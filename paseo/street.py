@@ -1,6 +1,6 @@
 """The one-way street: measurement in, restored images out. Any size, any number of draws.
 
-    y ─ pose ─▶ problem ─ sampler(prior, problem, noise) ─▶ z ─ decode ─▶ crop, clamp ─▶ x̂
+    y ─ pose ─▶ problem ─ sampler(prior, problem, noise) ─▶ z ─ decode ─▶ crop, carry over, clamp ─▶ x̂
 
 Images are in [0,1] at both ends. A task or a preset may stand for its degradation or its sampler; it is
 unwrapped here and nowhere behind.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -27,19 +26,21 @@ from paseo.base import (
     Prior,
     Problem,
     Sampler,
+    Step,
     Watch,
     ignore,
 )
 from paseo.degrade import Task
+from paseo.degrade.carry import carry_over
 from paseo.errors import BadInput, Unsupported, out_of_memory
 from paseo.images import to_tensor
 from paseo.memory import Choice, tiling
 from paseo.noise import Noise
 from paseo.problem import bound, device_of, encoded, fit
+from paseo.restored import Restored as Restored
 from paseo.seeds import for_batch
 from paseo.settings.presets import Preset
 from paseo.units import to_signed, to_unit
-from paseo.windows import Windows
 
 
 class LatentModel(Protocol):
@@ -49,30 +50,6 @@ class LatentModel(Protocol):
     def prior(self) -> Prior: ...
     @property
     def codec(self) -> Codec: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Restored:
-    """Draws from the posterior, one per seed, and what they cost."""
-
-    images: Tensor  # (B, 3, H, W) in [0,1]
-    latents: Tensor  # (B, c, h, w), of the padded image
-    seeds: tuple[int, ...]  # image i is the draw of seeds[i]
-    nfe: int  # denoiser calls, each serving the whole batch
-    seconds: float  # from encoding to decoding
-    windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
-
-    @property
-    def mean(self) -> Tensor:
-        """(3, H, W): the average of the draws, the sharpest honest guess of each pixel."""
-        return self.images.mean(0)
-
-    @property
-    def std(self) -> Tensor:
-        """(1, H, W): how far the draws disagree, the root of the variance averaged over the colours."""
-        if len(self.images) < 2:
-            raise BadInput("A standard deviation needs at least two draws; give more seeds.")
-        return self.images.var(0).mean(0, keepdim=True).sqrt()
 
 
 @torch.no_grad()
@@ -88,6 +65,7 @@ def restore(
     sigma_y: float = 0.01,
     seeds: int | Sequence[int] | Sequence[torch.Generator] = 0,
     size: tuple[int, int] | None = None,
+    carry: float = 0.0,
     windows: Choice = "auto",
     watch: Watch = ignore,
 ) -> Restored:
@@ -96,8 +74,10 @@ def restore(
     One image and several seeds give as many draws of it. A batch takes one seed for each image, or a single
     integer that all of them use: an image alone and the same image in a batch have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
-    no multiple of the factor). `windows` says how a large canvas is walked: "auto" takes it whole where it
-    fits into memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent cells.
+    no multiple of the factor). `carry` is the share of the measurement's detail beyond the codec that is
+    carried over (`paseo.degrade.carry`). `windows` says how a large canvas is walked: "auto" takes it whole
+    where it fits into memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent
+    cells.
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)
@@ -109,15 +89,38 @@ def restore(
         y = to_signed(y.to(device_of(codec)))
         lifted, fitted = fit(y, degradation, codec, prior, size)
         H = bound(operator, sigma_y, degradation, fitted)
-        tiles = tiling(prior, codec, H, fitted.latent_size, len(y), choice=windows, grain=fitted.multiple)
+        tiles = tiling(
+            prior,
+            codec,
+            H,
+            fitted.latent_size,
+            len(y),
+            choice=windows,
+            grain=fitted.multiple,
+            device=y.device,
+        )
         fitted = fitted.around(tiles.codec(codec))
         problem = tiles.problem(encoded(y, lifted, fitted, H, degradation, sigma_y))
         counted = Counted(tiles.prior(prior))
         if reason := sampler.unsupported(problem):
             raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
-        z = sampler(counted, problem, noise, watch)
-        x = decoded(problem, z)
-    return Restored(x, z, tuple(noise.seeds), counted.nfe, time.perf_counter() - start, tiles.windows)
+        noted = Noted(watch)
+        z = sampler(counted, problem, noise, noted)
+        x = decoded(problem, z, lifted, carry)
+    seconds = time.perf_counter() - start
+    return Restored(x, z, tuple(noise.seeds), counted.nfe, seconds, noted.found, tiles.windows)
+
+
+class Noted:
+    """A hook that also remembers which parameters of the degradation were found."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.found = watch, dict[str, list[float]]()
+        self.wants_trace = bool(getattr(watch, "wants_trace", False))
+
+    def __call__(self, step: Step) -> Tensor | None:
+        self.found = step.found
+        return self.watch(step)
 
 
 def way_out(images: int) -> str:
@@ -127,11 +130,16 @@ def way_out(images: int) -> str:
     return fewer + "or " + rest if fewer else rest[0].upper() + rest[1:]
 
 
-def decoded(problem: Problem, z: Tensor) -> Tensor:
-    """A latent of the problem as images (B,3,H,W) in [0,1]."""
+def decoded(problem: Problem, z: Tensor, lifted: Tensor, carry: float = 0.0) -> Tensor:
+    """A latent of the problem as images (B,3,H,W) in [0,1], with a share of the detail of the measurement at
+    image size that no latent holds.
+    """
     if problem.codec is None:
         raise BadInput("This problem has no codec, so nothing can be decoded.")
-    return to_unit(problem.codec.decode(z)).clamp(0, 1)
+    x = problem.codec.decode(z)
+    if carry:
+        x = carry_over(x, lifted, problem.codec.decode(problem.y_z), carry)
+    return to_unit(x).clamp(0, 1)
 
 
 def _parts(model: LatentModel | None, prior: Prior | None, codec: Codec | None) -> tuple[Prior, Codec]:

@@ -219,10 +219,11 @@ def uninitialised() -> Generator[None]:
     """While the block lasts, new layers keep whatever their memory holds: it is about to be overwritten."""
     from torch.nn import init
 
-    names = [name for name in vars(init) if name.endswith("_") and not name.startswith("_")]
-    before = {name: getattr(init, name) for name in names}
+    before = {
+        name: value for name, value in vars(init).items() if name.endswith("_") and not name.startswith("_")
+    }
     try:
-        for name in names:
+        for name in before:
             setattr(init, name, _as_it_is)
         yield
     finally:

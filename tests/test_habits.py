@@ -10,6 +10,26 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "paseo"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
+PROBES = 40  # calls of getattr and hasattr in the whole package
+MAY_PROBE = {  # files that ask an object which is not ours, or a name that is only known when it runs
+    "apps/pipeline/pipe.py": "parts of a diffusers pipeline",
+    "codecs/kl.py": "a diffusers autoencoder's config and accelerate's hook",
+    "codecs/tiny.py": "a diffusers autoencoder's config",
+    "degrade/custom.py": "a user's function or physics",
+    "hub/device.py": "torch's own probes, which are not public",
+    "hub/folder.py": "errors of the hub's client",
+    "hub/parts.py": "a diffusers pipeline and classes named in its folder",
+    "hub/pretrained.py": "a pipeline's name",
+    "hub/sd.py": "a diffusers U-Net's config",
+    "hub/text.py": "a diffusers class by name",
+    "images.py": "a Pillow image",
+    "lazy.py": "a module's name, when it is first used",
+    "metrics/lpips.py": "numpy's constructor of arrays",
+    "operators/reference.py": "a user's codec",
+    "setting.py": "fields of a dataclass by name: `values_of`, for everybody",
+    "settings/presets.py": "a sampler's class by the name in a file",
+}
+
 
 def chained(source: str) -> list[int]:
     """Lines with a conditional expression that is a branch of another."""
@@ -26,3 +46,24 @@ def test_a_chain_is_seen() -> None:
     assert chained("a = 1 if b else 2 if c else 3") == [1]
     assert chained("a = (1 if b else 2) if c else 3") == [1]
     assert not chained("a = [1 if b else 2 for b in c] if c else f(1 if d else 2)")
+
+
+def probes(source: str) -> int:
+    """Calls of getattr and hasattr."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return sum(isinstance(c.func, ast.Name) and c.func.id in ("getattr", "hasattr") for c in calls)
+
+
+def test_what_an_object_can_do_has_a_name() -> None:
+    """A capability is a Protocol of `paseo.base`, asked for with isinstance; only foreign objects are
+    probed.
+    """
+    found = {str(p.relative_to(PACKAGE).as_posix()): probes(p.read_text(encoding="utf-8")) for p in FILES}
+    found = {name: count for name, count in found.items() if count}
+    assert found.keys() == MAY_PROBE.keys(), "give the capability a Protocol in base.py, or tidy this list"
+    assert sum(found.values()) <= PROBES
+
+
+def test_a_probe_is_seen() -> None:
+    assert probes("a = getattr(b, 'c', None) if hasattr(b, 'c') else getattr(getattr(d, 'e'), 'f')") == 4
+    assert not probes("def __getattr__(name): return vars(b)[name]  # getattr(b, name)")

@@ -29,7 +29,7 @@ NOUNS = {
     "lazy",
     "setting",
 }
-FILES = {"files", "images", "sheet", "record", "version", "trust", "lock", "weights"}
+FILES = {"files", "formats", "images", "restored", "sheet", "record", "version", "trust", "lock", "weights"}
 LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street", "memory", "windows"}
 LIBRARY |= {"faces"}
 
@@ -51,6 +51,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "base": {"noise", "schedule", "windows"},
     "files": {"errors"},  # whole or not at all
     "images": {"errors", "files", "units"},  # files ↔ tensors in [0,1]
+    "formats": {"errors", "files", "images"},  # PNG, JPEG, WebP, TIFF, with what came along
+    "restored": {"errors", "files", "formats", "images", "record", "sheet", "windows"},  # a result
     "sheet": {"errors", "images"},  # contact sheets and standard-deviation maps
     "record": {"errors", "files", "version"},  # the JSON beside every output
     "degrade": {"base", "errors", "seeds", "trust", "units"},
@@ -69,9 +71,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"files", "models", "memory", "weights"},  # everything that knows diffusers
     "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files", "hub"},
     # the only one that chooses
-    "recipe": (NOUNS - {"metrics"}) | {"record", "hub", "settings", "models", "problem"},
+    "recipe": (NOUNS - {"metrics"}) | {"images", "record", "hub", "settings", "models", "problem"},
     "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}
-    | {"units", "windows"},
+    | {"restored", "units"},
     "faces": {"base", "degrade", "errors", "operators", "street", "units"},  # faces in photographs
     "train": LIBRARY,
     "lab": LIBRARY | {"train"},  # bench, reproduce, tune, cost

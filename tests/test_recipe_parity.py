@@ -68,6 +68,8 @@ OURS = [
     *(Wish(task, method="red-diff") for task in ("sr4", "jpeg")),
     Wish("sr8", settings={"relaxation": 0.3, "steps": 40}),
     Wish("blur", sigma=0.03),
+    Wish("blur:2"),
+    Wish("blur:1.5,sr:2"),
     Wish("OWN"),
     Wish("OWN", method="silo"),
     Wish("sr4", preset="coco/sd35"),

@@ -4,11 +4,13 @@ record.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -18,16 +20,23 @@ from paseo.apps.inputs import Job
 from paseo.apps.measuring import complete, degradation_for, measured, paste_known
 from paseo.base import Degradation, Watch
 from paseo.degrade import Mask
-from paseo.files import write_json
-from paseo.images import Picture, read, save_png
+from paseo.errors import BadInput
+from paseo.files import as_json
+from paseo.formats import encode_picture
+from paseo.images import Origin, Picture
+from paseo.memory import Choice
 from paseo.models import Model
 from paseo.problem import device_of
-from paseo.recipe import Recipe, settle
+from paseo.recipe import Recipe, read_off, settle
 from paseo.recipe.load import LoadedOperator, learned_for_masks, load_model_of, load_operator_of
-from paseo.record import SCHEMA_VERSION, environment, file_sha256, short
+from paseo.record import SCHEMA_VERSION, environment, short
+from paseo.restored import STD_NOTE, Restored
 from paseo.seeds import of_image
-from paseo.sheet import TOP, deviation_map
-from paseo.street import Restored, restore
+from paseo.sheet import deviation_map
+from paseo.street import restore
+from paseo.windows import Windows
+
+OperatorKey = tuple[str, str]  # the kind of its source, and its name
 
 
 @dataclass(frozen=True)
@@ -38,12 +47,16 @@ class Plan:
     mask: Path | None = None  # an image, or a folder with one per input; white is filled
     seeds: tuple[int, ...] = (0,)
     degrade: bool = False
-    batch: int = 4
+    batch: int = 4  # draws of one picture computed at the same time
+    together: int | None = 1  # pictures of one size computed at the same time; None: as many as fit
+    size: tuple[int, int] | None = None  # (H, W) of the pictures sought, where measurements do not tell
+    windows: Choice = "auto"  # how a large canvas is walked
+    metadata: bool = True  # EXIF and colour profile go along
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A file and all that follows from it before anything is computed."""
+    """A picture and all that follows from it before anything is computed."""
 
     job: Job
     picture: Picture
@@ -52,6 +65,24 @@ class Measured:
     mask_sha256: str | None
     noise_seed: int | None
 
+    @cached_property
+    def y(self) -> Tensor:
+        """(1,3,h,w) in [0,1]: measured, or taken as it is."""
+        return measured(self.picture, self.degradation, self.recipe.sigma_y, self.noise_seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The draws of one picture."""
+
+    images: Tensor  # (draws, 3, H, W), on the CPU
+    latents: Tensor
+    nfe: int
+    seconds: float  # its share of the pass
+    windows: Windows | None
+    together: int  # pictures in that pass; the last bits of a result depend on it
+    found: Mapping[str, Any] = field(default_factory=dict)  # parameters that were sought (`PASEO(blind=…)`)
+
 
 @dataclass(frozen=True)
 class Restoration:
@@ -59,90 +90,158 @@ class Restoration:
 
     plan: Plan
     loaded: Model | None = None  # a model that is there already
-    operators: dict[str, LoadedOperator] = field(default_factory=dict)  # by the kind of their source
+    operators: dict[OperatorKey, LoadedOperator] = field(default_factory=dict)
 
     @cached_property
     def model(self) -> Model:
         return self.loaded if self.loaded is not None else load_model_of(self.plan.recipe)
 
     def operator(self, recipe: Recipe) -> LoadedOperator:
-        kind = recipe.operator.kind
-        if kind not in self.operators:
-            self.operators[kind] = load_operator_of(recipe, self.model)
-        return self.operators[kind]
+        source = recipe.operator
+        key = (source.kind, source.name or recipe.task)
+        if key not in self.operators:
+            self.operators[key] = load_operator_of(recipe, self.model)
+        return self.operators[key]
 
     def load(self) -> None:
         """Find all weights now: what is missing is not the fault of a file."""
         _ = self.model
-        if self.plan.recipe.operator.kind != "mask":
+        if self.plan.recipe.settled and not self.plan.recipe.idle:
             self.operator(self.plan.recipe)
 
     def done(self, job: Job) -> bool:
         """Whether this very run of this file lies there already."""
-        return complete(job, lambda: self.record(self._measured(job)))
+        return complete(job, lambda: self.record(self.prepare(job)))
 
     def __call__(self, job: Job, watch: Watch) -> dict[str, Any]:
-        this = self._measured(job)
-        record = self.record(this)
-        y = measured(this.picture, this.degradation, this.recipe.sigma_y, this.noise_seed)
-        seeds, n = self.plan.seeds, self.plan.batch
-        parts = [self._draw(this, y, seeds[i : i + n], watch) for i in range(0, len(seeds), n)]
-        draws = torch.cat([p.images for p in parts])
-        if this.recipe.keep_known:
-            draws = paste_known(draws, y, this.degradation, this.recipe.feather)
-        record |= {
-            "nfe": parts[0].nfe,
-            "seconds": round(sum(p.seconds for p in parts), 3),
-            "dtype": str(draws.dtype).removeprefix("torch."),
-        }
-        record["outputs"] = [
-            {"file": path.name, "sha256": file_sha256(path)}
-            for path in self._write(this, draws, y if self.plan.degrade else None, record)
-        ]
-        write_json(job.sidecar, record)
-        return {
-            "outputs": [str(job.folder / entry["file"]) for entry in record["outputs"]],
-            "sidecar": str(job.sidecar),
-            "seeds": list(seeds),
-            "nfe": record["nfe"],
-            "seconds": record["seconds"],
-        }
+        """One file alone."""
+        this = self.prepare(job)
+        return self.write(this, self.draw([this], watch)[0])
 
-    def _measured(self, job: Job) -> Measured:
-        plan, picture = self.plan, read(job.source)
-        degradation, mask_sha256 = degradation_for(plan.recipe, plan.mask, job, picture)
-        recipe = plan.recipe
+    def prepare(self, job: Job, picture: Picture | None = None) -> Measured:
+        """Read a file and settle what depends on it; nothing is computed."""
+        plan = self.plan
+        picture = job.read() if picture is None else picture
+        recipe = plan.recipe if plan.degrade else self._read_off(job)
+        degradation, mask_sha256 = degradation_for(recipe, plan.mask, job, picture)
         if isinstance(degradation, Mask):
             recipe = settle(recipe, degradation, learned_for_masks(recipe, self.model))
         noise_seed = of_image(plan.seeds[0], picture.sha256) if plan.degrade else None
         return Measured(job, picture, recipe, degradation, mask_sha256, noise_seed)
 
-    def _draw(self, this: Measured, y: Tensor, seeds: tuple[int, ...], watch: Watch) -> Restored:
+    def _read_off(self, job: Job) -> Recipe:
+        """The plan's recipe, with the task that the file tells where it was left open."""
+        if job.data is None and job.source.is_file():
+            return read_off(self.plan.recipe, job.source)
+        if self.plan.recipe.open is not None:
+            raise BadInput("The task can be read off a file only: name it, such as --task jpeg:40.")
+        return self.plan.recipe
+
+    def draw(self, group: Sequence[Measured], watch: Watch, pad_to: int = 1) -> list[Drawn]:
+        """Pictures of one size in one pass, or one picture in as many passes as its draws need.
+
+        `pad_to` repeats the last picture up to so many: kernels are chosen by the size of a batch, so that
+        the bytes of a picture depend on it, but not on who else is in it.
+        """
+        if any(this.recipe.idle or this.recipe != group[0].recipe for this in group):
+            return [self._alone(this, watch) for this in group]
+        seeds, together = self.plan.seeds, max(pad_to, len(group))
+        if together == 1:
+            n = self.plan.batch
+            parts = [self._pass(group, seeds[i : i + n], watch) for i in range(0, len(seeds), n)]
+        else:
+            parts = [self._pass([*group, *[group[-1]] * (together - len(group))], seeds, watch)]
+        images, latents = (torch.cat([getattr(p, name) for p in parts]) for name in ("images", "latents"))
+        seconds = sum(p.seconds for p in parts) / len(group)
+        return [
+            Drawn(
+                self._known(this, x.cpu()),
+                z.cpu(),
+                parts[0].nfe,
+                round(seconds, 3),
+                parts[0].windows,
+                together,
+                _found(parts) if together == 1 else {},
+            )
+            for this, x, z in zip(group, images.split(len(seeds)), latents.split(len(seeds)), strict=False)
+        ]
+
+    def _alone(self, this: Measured, watch: Watch) -> Drawn:
+        """One picture among others that something else happened to, or one that is fine as it is."""
+        if not this.recipe.idle:
+            return self.draw([this], watch)[0]
+        same = this.picture.rgb[None].expand(len(self.plan.seeds), -1, -1, -1)
+        return Drawn(same, same[:, :, :0, :0], 0, 0.0, None, 1)
+
+    def _known(self, this: Measured, draws: Tensor) -> Tensor:
+        if not this.recipe.keep_known:
+            return draws
+        return paste_known(draws, this.y, this.degradation, this.recipe.feather)
+
+    def _pass(self, group: Sequence[Measured], seeds: Sequence[int], watch: Watch) -> Restored:
+        this = group[0]
         return restore(
-            y,
+            torch.cat([g.y.expand(len(seeds), -1, -1, -1) for g in group]) if len(group) > 1 else this.y,
             model=self.model,
             operator=self.operator(this.recipe).operator,
             degradation=this.degradation,
             sampler=this.recipe.sampler,
             sigma_y=this.recipe.sigma_y,
-            seeds=list(seeds),
-            size=this.picture.size if self.plan.degrade else None,
+            carry=this.recipe.carry,
+            seeds=list(seeds) * len(group),
+            size=this.picture.size if self.plan.degrade else self.plan.size,
+            windows=self.plan.windows,
             watch=watch,
         )
+
+    def write(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
+        """Pictures first, the record last: where it lies, everything does."""
+        job, record = this.job, self.finished(this, drawn)
+        files = list(self._files(this, drawn.images, record))
+        names = [job.write(suffix, data) for suffix, data in files]
+        sums = [hashlib.sha256(data).hexdigest() for _, data in files]
+        record["outputs"] = [
+            {"file": name, "sha256": sha256} for name, sha256 in zip(names, sums, strict=True)
+        ]
+        job.write(".json", as_json(record))
+        return {
+            "outputs": [str(job.folder / name) for name in names],
+            "sidecar": str(job.sidecar),
+            "seeds": list(self.plan.seeds),
+            "nfe": record["nfe"],
+            "seconds": record["seconds"],
+            "notes": [
+                *(reason for reason in this.recipe.why if reason not in self.plan.recipe.why),
+                *(_told(name, entry) for name, entry in drawn.found.items()),
+            ],
+        }
+
+    def finished(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
+        """The whole record, but for the files."""
+        found = {
+            "nfe": drawn.nfe,
+            "seconds": drawn.seconds,
+            "dtype": str(drawn.images.dtype).removeprefix("torch."),
+            "metadata": self.plan.metadata,
+        }
+        more: dict[str, Any] = {"together": drawn.together} if drawn.together > 1 else {}
+        more |= {"found": dict(drawn.found)} if drawn.found else {}
+        return self.record(this) | found | more
 
     def record(self, this: Measured) -> dict[str, Any]:
         """All of the record that is known before anything is computed."""
         plan, job = self.plan, this.job
         entries = this.recipe.to_record()
         entries["model"] |= {"hashes": self.model.hashes}
-        entries["operator"] |= {"sha256": self.operator(this.recipe).sha256}
+        used = None if this.recipe.idle else self.operator(this.recipe).sha256
+        entries["operator"] |= {"sha256": used}
         entries["recipe"] |= {"identity": self.model.identity}
         return {
             "schema_version": SCHEMA_VERSION,
             "kind": "restoration",
             "paseo": environment()["versions"].get("paseo"),
             "input": {
-                "path": _relative(job.source, job.folder),
+                "path": job.address or _relative(job.source, job.folder),
                 "sha256": this.picture.sha256,
                 "size": list(this.picture.size),
                 "notes": this.picture.notes,
@@ -159,23 +258,34 @@ class Restoration:
             **environment(),
         }
 
-    def _write(
-        self, this: Measured, draws: Tensor, y: Tensor | None, record: dict[str, Any]
-    ) -> Iterator[Path]:
-        job, alpha, seeds = this.job, this.picture.alpha, self.plan.seeds
+    def _files(self, this: Measured, draws: Tensor, record: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+        """(what follows the stem, the bytes) of every picture."""
+        seeds, ending = self.plan.seeds, this.job.ending
+        origin = this.picture.origin if self.plan.metadata else Origin(this.picture.alpha)
         for k, (seed, image) in enumerate(zip(seeds, draws, strict=True)):
-            suffix = f"_s{k}.png" if len(seeds) > 1 else ".png"
-            yield save_png(job.path(suffix), image, alpha=alpha, record=short(record, seed))
+            suffix = f"_s{k}{ending}" if len(seeds) > 1 else ending
+            yield suffix, encode_picture(image, ending, origin, short(record, seed))
         if len(seeds) > 1:
-            std = draws.var(0).mean(0).sqrt()
-            yield save_png(job.path("_mean.png"), draws.mean(0), alpha=alpha, record=short(record, None))
-            yield save_png(
-                job.path("_std.png"),
-                deviation_map(std),
-                record=f"standard deviation of the draws, black 0 to yellow {TOP} and above",
-            )
-        if y is not None:
-            yield save_png(job.path("_measurement.png"), y[0])
+            std = deviation_map(draws.var(0).mean(0).sqrt())
+            yield f"_mean{ending}", encode_picture(draws.mean(0), ending, origin, short(record, None))
+            yield "_std.png", encode_picture(std, record=STD_NOTE)
+        if self.plan.degrade:
+            yield "_measurement.png", encode_picture(this.y[0])
+
+
+def _told(name: str, entry: dict[str, Any]) -> str:
+    spread = "" if entry["std"] is None else f" ± {entry['std']:.2g} over the draws"
+    return f"{name} was found: {entry['mean']:.3g}{spread}"
+
+
+def _found(parts: Sequence[Restored]) -> dict[str, Any]:
+    """Parameters that were found, with their spread over the draws; nothing where none was sought."""
+    found = {}
+    for name in parts[0].found:
+        draws = [value for part in parts for value in part.found[name]]
+        spread = stdev(draws) if len(draws) > 1 else None
+        found[name] = {"mean": fmean(draws), "std": spread, "draws": draws}
+    return found
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from paseo.apps.console import progress, say
@@ -14,7 +14,7 @@ from paseo.apps.inputs import Job
 from paseo.errors import BadInput, Cancelled, DiskFull, PaseoError
 from paseo.files import NO_ROOM
 
-OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.png"
+OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.(png|jpe?g|webp|tiff?)"
 
 
 @dataclass
@@ -23,9 +23,16 @@ class Outcome:
 
     results: list[dict[str, Any]] = field(default_factory=list)
     stopped: bool = False  # nothing more could be written: the rest is left
+    keep: bool = True  # all results; else failures alone, so that a million pictures take no memory
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: dict[str, Any]) -> None:
+        self.counts[result["status"]] += 1
+        if self.keep or result["status"] == "failed":
+            self.results.append(result)
 
     def count(self, status: str) -> int:
-        return sum(r["status"] == status for r in self.results)
+        return self.counts[status]
 
     def as_json(self) -> dict[str, Any]:
         summary = {status: self.count(status) for status in ("done", "skipped", "failed")}
@@ -54,14 +61,14 @@ def run_jobs(
     """`work(job, bar)` for every job that is not `done`, in order. A job that fails is reported on stderr
     and the rest go on.
     """
-    outcome, claimed = Outcome(), dict[Path, Path]()
-    sources = {job.source.resolve() for job in jobs}
+    outcome, claimed, seen = Outcome(), dict[int, str](), 0
+    sources = by_folder(jobs)
     with progress(len(jobs), verb, "file") as bar:
         for job in jobs:
             start = time.perf_counter()
             result: dict[str, Any] = {"input": str(job.source), "status": "done"}
             try:
-                _claim(job, claimed, sources)
+                claim(job, claimed, sources)
                 if done(job):
                     result["status"] = "skipped"
                 else:
@@ -76,11 +83,13 @@ def run_jobs(
                 outcome.stopped = isinstance(error, DiskFull) or (
                     isinstance(error, OSError) and error.errno in NO_ROOM
                 )
-            outcome.results.append(result)
+            outcome.add(result)
+            seen += 1
             bar.update()
             if outcome.stopped:
                 break
-    outcome.results += [{"input": str(job.source), "status": "left"} for job in jobs[len(outcome.results) :]]
+    for job in jobs[seen:]:
+        outcome.add({"input": str(job.source), "status": "left"})
     return outcome
 
 
@@ -94,23 +103,36 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _claim(job: Job, claimed: dict[Path, Path], sources: set[Path]) -> None:
-    """No output may overwrite an input, another job's output, or a JSON file that is not ours."""
-    from paseo.files import read_json
+def by_folder(jobs: Iterable[Job]) -> dict[str, list[str]]:
+    """The inputs' full names, by the folders they lie in."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        path = job.source.resolve()
+        found.setdefault(str(path.parent), []).append(str(path))
+    return found
 
+
+def claim(job: Job, claimed: dict[int, str], sources: Mapping[str, Sequence[str]] | None = None) -> None:
+    """No output may overwrite an input (its own, or one of `sources`), another job's output, or a JSON file
+    that is not ours.
+
+    `claimed` remembers hashes, not names: a million jobs take little memory.
+    """
     target = (job.folder / job.stem).resolve()
-    if other := claimed.get(target):
+    mark = hash(str(target))
+    if other := claimed.get(mark):
         raise BadInput(
-            f"{other.name} and {job.source.name} would both become {target.name}.png. Rename one or use "
+            f"{other} and {job.source.name} would both become {target.name}{job.ending}. Rename one or use "
             "two output folders."
         )
-    claimed[target] = job.source
+    claimed[mark] = job.source.name
     ours = re.compile(re.escape(str(target)) + OUTPUT_SUFFIX)
-    if any(ours.fullmatch(str(source)) for source in sources):
+    beside = (sources or {}).get(str(target.parent), ())
+    if job.beside_inputs and any(ours.fullmatch(source) for source in (str(job.source.resolve()), *beside)):
         raise BadInput(
-            f"the output {job.path('.png')} would overwrite an input. Give another output folder with -o."
+            f"the output {job.path(job.ending)} would overwrite an input. Give another output folder with -o."
         )
-    if job.sidecar.exists() and "schema_version" not in (read_json(job.sidecar) or ()):
+    if "schema_version" not in (job.stored() or ("schema_version",)):
         raise BadInput(
             f"{job.sidecar} is there already and is no record of ours. Give another output folder with -o."
         )

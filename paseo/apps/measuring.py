@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from paseo.apps.far import FarJob, Tars
 from paseo.apps.inputs import Job
 from paseo.base import Degradation, HidesPixels
 from paseo.degrade import Mask, Task, measure, task
 from paseo.errors import BadInput, PaseoError
-from paseo.files import read_json
 from paseo.images import EXTENSIONS, Picture, read
 from paseo.recipe import Recipe
 from paseo.recipe.key import same_run
@@ -82,11 +82,12 @@ def complete(job: Job, record: Callable[[], Mapping[str, Any]]) -> bool:
     """Whether this very run of this very file lies there already: the record, which is written last, is of
     the same run, and all its outputs are there.
     """
-    if not job.sidecar.is_file():
-        return False
+    if isinstance(job, FarJob) and isinstance(job.sink, Tars):
+        return job.sink.has_run(job, record())
     try:
-        found = read_json(job.sidecar)
-        there = all((job.folder / entry["file"]).is_file() for entry in found["outputs"])
-        return there and same_run(found, record())
+        found = job.stored()
+        if found is None:
+            return False
+        return all(job.has(entry["file"]) for entry in found["outputs"]) and same_run(found, record())
     except (PaseoError, KeyError, TypeError, AttributeError):  # half a record is none
         return False

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.base import HasParams
 from paseo.errors import BadInput
 from paseo.units import to_signed as to_signed
 from paseo.units import to_unit as to_unit
@@ -21,7 +22,7 @@ def size_of(x: Tensor) -> Size:
     return int(x.shape[-2]), int(x.shape[-1])
 
 
-def check_images(x: Any, what: str = "The image", channels: int | None = None) -> None:
+def check_images(x: object, what: str = "The image", channels: int | None = None) -> None:
     """A float tensor (B,C,H,W) with at least one pixel, or a BadInput that says what was given instead."""
     wanted = f"a floating-point tensor (B,{channels or 'C'},H,W)"
     if not isinstance(x, Tensor):
@@ -55,6 +56,11 @@ def check_positive(value: float, what: str, at_least: float = 0.0) -> None:
             f"{what} must be a finite number of {f'at least {at_least:g}' if at_least else 'more than 0'}, "
             f"got {value!r}."
         )
+
+
+def params_of(degradation: object) -> dict[str, Any]:
+    """What is needed to build it again, for records; empty where it does not tell."""
+    return degradation.params if isinstance(degradation, HasParams) else {}
 
 
 def wide(x: Tensor) -> Tensor:

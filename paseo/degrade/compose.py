@@ -9,12 +9,12 @@ image's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor
 
-from paseo.base import Degradation
-from paseo.degrade.common import Size, check_size
+from paseo.base import Degradation, LinearDegradation
+from paseo.degrade.common import Size, check_size, params_of
 from paseo.degrade.grain import Grain
 from paseo.errors import BadInput, Unsupported
 
@@ -26,11 +26,7 @@ class Compose:
         if not parts:
             raise BadInput("Compose needs at least one degradation.")
         for part in parts:
-            if not (
-                callable(part)
-                and callable(getattr(part, "lift", None))
-                and callable(getattr(part, "output_size", None))
-            ):
+            if not isinstance(part, Degradation):
                 raise BadInput(
                     f"Compose takes degradations, got {part!r}. Wrap functions with paseo.degrade.Custom "
                     "first."
@@ -47,7 +43,7 @@ class Compose:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"parts": [{"name": part.name, **getattr(part, "params", {})} for part in self.parts]}
+        return {"parts": [{"name": part.name, **params_of(part)} for part in self.parts]}
 
     def output_size(self, height: int, width: int) -> Size:
         return self._sizes((height, width))[-1]
@@ -80,7 +76,7 @@ class Compose:
                 f"{self.name} has no adjoint: {broken} is not linear. Use a method that needs none."
             )
         for part, before in self._backwards(y, size):
-            y = cast(Any, part).adjoint(y, before)
+            y = transposed(part).adjoint(y, before)
         return y
 
     def _sizes(self, size: Size) -> list[Size]:
@@ -97,3 +93,10 @@ class Compose:
         sizes = self._sizes(size)
         check_size(size, y, sizes[-1], self.name)
         return list(zip(reversed(self.parts), reversed(sizes[:-1]), strict=True))
+
+
+def transposed(part: Degradation) -> LinearDegradation:
+    """The part as one with an adjoint, which a linear one has."""
+    if not isinstance(part, LinearDegradation):
+        raise Unsupported(f"{part.name} is linear and has no adjoint. Use a method that needs none.")
+    return part

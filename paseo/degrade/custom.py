@@ -20,6 +20,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import torch
@@ -156,15 +157,15 @@ def load_function(spec: str) -> Any:
         raise BadInput(f"A function is named as 'module:function' or 'path/file.py:function', got {spec!r}.")
     check_vouched(spec)
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
-    if not hasattr(module, name):
-        known = ", ".join(
-            sorted(n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n)))[:12]
-        )
-        raise BadInput(f"{place} has no {name!r}. It has: {known or 'nothing that can be called'}.")
-    return getattr(module, name)
+    try:
+        return getattr(module, name)  # a module may make its names when they are asked for
+    except AttributeError:
+        functions = (n for n, value in vars(module).items() if not n.startswith("_") and callable(value))
+        known = ", ".join(sorted(functions)[:12]) or "nothing that can be called"
+        raise BadInput(f"{place} has no {name!r}. It has: {known}.") from None
 
 
-def _load_module(name: str) -> Any:
+def _load_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise BadInput(f"{name!r} is not the name of a module. For a file write 'path/file.py:function'.")
     here = str(Path.cwd())
@@ -180,7 +181,7 @@ def _load_module(name: str) -> Any:
             sys.path.remove(here)
 
 
-def _load_file(path: Path) -> Any:
+def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise BadInput(f"{path} does not exist.")
     spec = importlib.util.spec_from_file_location(path.stem, path)

@@ -22,6 +22,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
 from torch import Tensor
 
 from paseo.degrade.common import check_images
@@ -119,10 +120,9 @@ def read_jpeg(image: Image.Image) -> JpegFile | None:
     """The compression of an opened file, None if it is no JPEG (or was loaded and changed, which drops the
     tables).
     """
-    tables = getattr(image, "quantization", None)
-    if not isinstance(tables, Mapping) or not tables:
+    if not isinstance(image, JpegImageFile) or not image.quantization:
         return None
-    return fit_quality(tables, _subsampling(image))
+    return fit_quality(image.quantization, _subsampling(image))
 
 
 def fit_quality(tables: Mapping[int, Sequence[int]], subsampling: str = "4:2:0") -> JpegFile:
@@ -170,8 +170,8 @@ def _mozjpeg() -> Tensor:
     return torch.stack([torch.stack([t, t]) for t in scaled])
 
 
-def _subsampling(image: Image.Image) -> str:
-    layers = getattr(image, "layer", None)  # (component, horizontal, vertical, table) of each plane
+def _subsampling(image: JpegImageFile) -> str:
+    layers = image.layer  # (component, horizontal, vertical, table) of each plane
     if not layers or len(layers) < 3:
         return "grey"
     ratio = (layers[0][1] // max(layers[1][1], 1), layers[0][2] // max(layers[1][2], 1))

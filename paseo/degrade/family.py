@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from paseo.base import Condition, Degradation
+from paseo.base import Condition, Degradation, HoldsDegradation
 from paseo.degrade.blur import Blur, GaussianBlur, MotionBlur, StretchedBlur
 from paseo.degrade.common import Size
 from paseo.degrade.compose import Compose
@@ -51,7 +51,7 @@ def condition_of(degradation: Degradation, factor: int, size: Size, padded: Size
 
 def parts_of(degradation: Degradation) -> tuple[Degradation, ...]:
     """The parts of a chain, or the degradation alone."""
-    inner = getattr(degradation, "degradation", degradation)  # of a task
+    inner = degradation.degradation if isinstance(degradation, HoldsDegradation) else degradation
     return inner.parts if isinstance(inner, Compose) else (inner,)
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from torch import Tensor
 
-from paseo.base import Degradation, HasParams, HidesPixels
+from paseo.base import Degradation, HidesPixels, LinearDegradation
 from paseo.degrade.blur import GaussianBlur
-from paseo.degrade.common import Size
+from paseo.degrade.common import Size, params_of
 from paseo.degrade.custom import Custom, load_function
 from paseo.degrade.jpeg import JPEG
 from paseo.degrade.mask import CentreBox
@@ -56,7 +56,7 @@ class Task:
     @property
     def params(self) -> dict[str, Any]:
         """What is needed to build it again, for records."""
-        return self.degradation.params if isinstance(self.degradation, HasParams) else {}
+        return params_of(self.degradation)
 
     @property
     def masks(self) -> bool:
@@ -77,10 +77,9 @@ class Task:
 
     def adjoint(self, y: Tensor, size: Size | None = None) -> Tensor:
         """Aᵀy, or Unsupported."""
-        adjoint = getattr(self.degradation, "adjoint", None)
-        if adjoint is None:
+        if not isinstance(self.degradation, LinearDegradation):
             raise Unsupported(f"{self.title} has no adjoint. Use a method that needs none.")
-        return adjoint(y, size)
+        return self.degradation.adjoint(y, size)
 
     def measure(self, x: Tensor, seeds: int | Sequence[int] = 0, sigma_y: float | None = None) -> Tensor:
         """A noisy measurement of images (B,3,H,W) in [0,1], in [0,1] units; see `paseo.degrade.measure`."""

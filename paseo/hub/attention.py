@@ -41,7 +41,7 @@ def _only(backend: Backend) -> Generator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     try:
-        with sdpa_kernel(getattr(SDPBackend, _KERNELS[backend])):
+        with sdpa_kernel(SDPBackend.__members__[_KERNELS[backend]]):
             yield
     except RuntimeError as error:
         if "No available kernel" not in str(error):

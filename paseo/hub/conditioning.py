@@ -15,6 +15,7 @@ from torch import Tensor
 
 from paseo.errors import BadInput, NotFinite, PaseoError
 from paseo.files import atomic
+from paseo.setting import values_of
 from paseo.weights import damaged, read_weights
 
 
@@ -28,9 +29,9 @@ class Conditioning:
     negative_pooled: Tensor | None = None
 
     def __post_init__(self) -> None:
-        for name, ndim in (("prompt", 3), ("negative", 3), ("pooled", 2), ("negative_pooled", 2)):
-            value = getattr(self, name)
-            if value is not None and value.ndim != ndim:
+        for name, value in self.parts().items():
+            ndim = 2 if name.endswith("pooled") else 3
+            if value.ndim != ndim:
                 raise BadInput(
                     f"{name} embeddings must have {ndim} axes, (prompts, …), got the shape "
                     f"{tuple(value.shape)}."
@@ -45,21 +46,22 @@ class Conditioning:
                 "Pooled embeddings are needed for both the prompt and the negative prompt, or for neither."
             )
 
+    def parts(self) -> dict[str, Tensor]:
+        """The embeddings that are there, by name."""
+        return {name: value for name, value in values_of(self).items() if value is not None}
+
     def check_finite(self) -> None:
         """Text encoders overflow in float16 now and then."""
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value is not None and not torch.isfinite(value).all():
+        for name, value in self.parts().items():
+            if not torch.isfinite(value).all():
                 raise NotFinite(
-                    f"The {f.name} embeddings hold NaN or infinite values. Encode the prompt in bfloat16 "
+                    f"The {name} embeddings hold NaN or infinite values. Encode the prompt in bfloat16 "
                     "or float32."
                 )
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Conditioning:
         """The same change to every part."""
-        return Conditioning(
-            **{f.name: change(v) for f in fields(self) if (v := getattr(self, f.name)) is not None}
-        )
+        return Conditioning(**{name: change(value) for name, value in self.parts().items()})
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Conditioning:
         return self.map(lambda v: v.to(device=device, dtype=dtype))
@@ -95,11 +97,7 @@ class Conditioning:
         """As safetensors, whole or not at all."""
         from safetensors.torch import save
 
-        parts = {
-            f.name: v.detach().cpu().contiguous()
-            for f in fields(self)
-            if (v := getattr(self, f.name)) is not None
-        }
+        parts = {name: value.detach().cpu().contiguous() for name, value in self.parts().items()}
         with atomic(path) as file:
             file.write(save(parts))
         return Path(path)

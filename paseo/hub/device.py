@@ -33,6 +33,12 @@ def pick_device(device: str | torch.device = "auto") -> torch.device:
     return chosen
 
 
+def cpu_multiplies_bf16() -> bool:
+    """avx512_bf16 or AMX: elsewhere bfloat16 on the CPU is emulated and slower than float32."""
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public, hence looked up with care
+    return any(bool(getattr(torch.cpu, name, bool)()) for name in probes)
+
+
 def pick_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
     """bfloat16 on accelerators that have it, else float16 there, float32 on the CPU; or as asked."""
     if isinstance(dtype, torch.dtype):

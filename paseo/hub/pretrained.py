@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.base import Codec, OnDevice
+from paseo.base import Codec, HasHash, HasLatentSpace, OnDevice
 from paseo.errors import MissingWeights, PaseoError
 from paseo.hub.attention import Backend, attention
 from paseo.hub.autoencoder import open_codec, wrap_codec
@@ -223,9 +223,9 @@ def load_diffusers_model(
                 "parts": _component_names(parts),
                 "dtype": _plain(parts.dtype),
                 "codec_dtype": _plain(vae_dtype),
-                "latent_space": getattr(own, "latent_space", ""),
+                "latent_space": own.latent_space if isinstance(own, HasLatentSpace) else "",
             },
-            hashes={"codec": str(getattr(own, "hash", ""))},
+            hashes={"codec": own.hash if isinstance(own, HasHash) else ""},
             make=make,
         )
 
@@ -257,7 +257,7 @@ def _codec(
     device: torch.device,
     tiling: bool | int,
     around: Callable[[], AbstractContextManager],
-) -> Any:
+) -> Codec:
     if codec is None:
         return wrap_codec(parts.vae, tiling=tiling, around=around)
     return open_codec(codec).to(device) if isinstance(codec, str | Path) else codec
@@ -272,7 +272,7 @@ def _plain(dtype: str | torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _side(sample_size: Any) -> int:
+def _side(sample_size: int | list[int] | tuple[int, ...]) -> int:
     return int(max(sample_size)) if isinstance(sample_size, list | tuple) else int(sample_size)
 
 

@@ -9,7 +9,7 @@ that brings a method `linearize(z)` is asked instead; the 1.2M CNN has one whose
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,10 +26,18 @@ class Linearization(NamedTuple):
     JT: Map
 
 
+@runtime_checkable
+class Linearizes(Protocol):
+    """An operator that brings its own derivative."""
+
+    def linearize(self, z: Tensor, /) -> tuple[Tensor, Map, Map]:
+        """(H(z), v ↦ J v, u ↦ Jᵀ u) at z."""
+        ...
+
+
 def linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearization:
     """Linearise H at z; gradients are enabled only in here."""
-    own = getattr(H, "linearize", None)
-    return Linearization(*own(z)) if own is not None else autograd_linearize(H, z)
+    return Linearization(*H.linearize(z)) if isinstance(H, Linearizes) else autograd_linearize(H, z)
 
 
 def autograd_linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearization:

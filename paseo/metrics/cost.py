@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -34,7 +34,9 @@ class Cost:
 
     _open: list[Cost] = []  # noqa: RUF012  an inner measurement resets the peak, so the outer ones note it before
 
-    def __init__(self, device: torch.device | str = "cpu", nfe: Any = None) -> None:
+    def __init__(
+        self, device: torch.device | str = "cpu", nfe: Counts | Callable[[], int] | None = None
+    ) -> None:
         self.device = torch.device(device)
         self.seconds = 0.0
         self.base_bytes = 0  # in use when it began
@@ -107,10 +109,17 @@ def synchronize(device: torch.device | str) -> None:
         torch.mps.synchronize()
 
 
-def _reader(counter: Any) -> Callable[[], int | None]:
+@runtime_checkable
+class Counts(Protocol):
+    """A prior that counts its calls, such as `paseo.base.Counted`."""
+
+    nfe: int
+
+
+def _reader(counter: Counts | Callable[[], int] | None) -> Callable[[], int | None]:
     if counter is None:
         return lambda: None
-    if isinstance(getattr(counter, "nfe", None), int):
+    if isinstance(counter, Counts) and isinstance(counter.nfe, int):
         return lambda: int(counter.nfe)
     if callable(counter):
         return lambda: int(counter())

@@ -11,8 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import nn
+
 from paseo.base import Codec, Prior
-from paseo.errors import BadInput, MissingWeights
+from paseo.errors import BadInput, MissingWeights, Unsupported
 from paseo.files import read_json
 
 if TYPE_CHECKING:
@@ -73,6 +76,28 @@ class Model:
             )
         return load_operator(folder, codec_hash=self.hashes.get("codec", ""))
 
+    def to(self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None) -> Model:
+        """Move prior and codec to a device ("auto", "cpu", "cuda", "mps"), in place as in torch. `dtype` is
+        the prior's: codec and operators stay in float32, where what they lose would be seen.
+        """
+        from paseo.hub.device import pick_device, pick_dtype
+
+        prior, codec = self.prior, self.codec
+        if not isinstance(prior, nn.Module) or not isinstance(codec, nn.Module):
+            raise Unsupported(
+                f"The model {self.name} cannot be moved. Load it where it is needed: "
+                f"load_model({self.name!r}, device=…, dtype=…)."
+            )
+        if device is not None:
+            place = pick_device(device)
+            prior.to(place)
+            codec.to(place)
+            if place.type == "cuda":  # where convolutions in this layout gain
+                prior.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]
+        if dtype is not None and dtype != "auto":
+            prior.to(pick_dtype(dtype, torch.device("cpu")))
+        return self
+
 
 def available() -> list[str]:
     """Names of the embedded models."""
@@ -91,8 +116,18 @@ def own_folder(name: str | Path) -> Path | None:
     return folder if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file() else None
 
 
+def stored_operator(name: str | Path, task: str) -> Path | None:
+    """Where a model of `own_folder` keeps its operator of that name; None where it has none."""
+    folder = own_folder(name)
+    found = folder / "operators" / task if folder is not None else None
+    return found if found is not None and (found / "config.json").is_file() else None
+
+
 def load_model(name: str | Path = AUTO, **options: Any) -> Model:
-    """An embedded model by name, a folder with the same layout, or anything diffusers can load."""
+    """An embedded model by name, a folder with the same layout, or anything diffusers can load.
+
+    Every model takes `device` ("auto" picks an accelerator if there is one) and `dtype`.
+    """
     name = real_name(name)
     if (folder := own_folder(name)) is not None:
         return _load_embedded(folder, **options)
@@ -105,7 +140,12 @@ def load_model(name: str | Path = AUTO, **options: Any) -> Model:
     return load_diffusers_model(name, **options)
 
 
-def _load_embedded(folder: Path, **options: Any) -> Model:
+def _load_embedded(
+    folder: Path,
+    device: str | torch.device = "auto",
+    dtype: str | torch.dtype | None = None,
+    **options: Any,
+) -> Model:
     from paseo.codecs.embedded import EmbeddedCodec
     from paseo.priors.embedded import EmbeddedPrior
 
@@ -119,7 +159,8 @@ def _load_embedded(folder: Path, **options: Any) -> Model:
             f"{folder}: prior and codec have different latents. Copy, download or train them again."
         )
     hashes = {"codec": codec.hash, "prior": prior.hash}
-    return Model(config["name"], prior, codec, codec.channels, config["size"], folder, config, hashes)
+    model = Model(config["name"], prior, codec, codec.channels, config["size"], folder, config, hashes)
+    return model.to(device, dtype)
 
 
 def _checked(config: Any, folder: Path) -> dict[str, Any]:

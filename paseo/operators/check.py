@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from paseo.base import BindsNoise, Codec, Degradation, LatentOperator
+from paseo.base import BindsNoise, Codec, Degradation, HasNetwork, LatentOperator
 from paseo.errors import BadInput
 from paseo.linalg import linearize, power_norm
 from paseo.operators.reference import STEPS, Reference
@@ -116,7 +116,7 @@ UNRELIABLE = (
 
 @torch.no_grad()
 def check_operator(
-    operator: Any,
+    operator: LatentOperator | BindsNoise,
     codec: Codec,
     degradation: Degradation,
     images: Tensor | None = None,
@@ -157,7 +157,7 @@ def check_operator(
             if progress is not None:
                 progress(done, total)
         rows.append(_row(kind, tuple(each), operator_noise**2 + damping))
-    name = name or str(getattr(degradation, "name", ""))
+    name = name or degradation.name
     precision = str(reference.dtype).removeprefix("torch.")
     return OperatorCheck(
         name, sigma_y, operator_noise, damping, directions, tuple(steps), precision, seed, tuple(rows)
@@ -204,7 +204,8 @@ def _check_point(
 
 
 def _row(kind: str, each: tuple[PointCheck, ...], trust: float) -> CheckRow:
-    values = {f.name: fmean(getattr(p, f.name) for p in each) for f in fields(PointCheck)}
+    columns = [asdict(p) for p in each]
+    values = {name: fmean(p[name] for p in columns) for name in columns[0]}
     values["norm"] = max(p.norm for p in each)
     return CheckRow(
         kind, len(each), PointCheck(**values), 1 + WIDEST_PRIOR**2 * values["norm"] ** 2 / trust, each
@@ -250,12 +251,13 @@ def _check_numbers(
         )
 
 
-def _home(operator: Any, given: Tensor | None) -> Tensor:
+def _home(operator: object, given: Tensor | None) -> Tensor:
     """A tensor of the device and dtype in which an operator computes: its parameters', else those of what was
     given.
     """
-    net = operator if isinstance(operator, nn.Module) else getattr(operator, "net", None)
-    parameter = next(net.parameters(), None) if isinstance(net, nn.Module) else None
+    if isinstance(operator, HasNetwork) and not isinstance(operator, nn.Module):
+        operator = operator.net
+    parameter = next(operator.parameters(), None) if isinstance(operator, nn.Module) else None
     found = given if parameter is None else parameter
     return torch.empty(0) if found is None else found.new_empty(0)
 

@@ -5,7 +5,7 @@ its training.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -47,18 +47,15 @@ class OperatorConfig:
             object.__setattr__(self, "family", Family.from_dict(self.family))
         object.__setattr__(self, "noise_range", _range(self.noise_range))
         object.__setattr__(self, "residual", _errors(self.residual, self.channels))
-        for name, kind in (
-            ("latent_space", str),
-            ("vae_hash", str),
-            ("degradation", str),
-            ("degradation_params", dict),
-            ("training", dict),
+        for name, value, kind in (
+            ("latent_space", self.latent_space, str),
+            ("vae_hash", self.vae_hash, str),
+            ("degradation", self.degradation, str),
+            ("degradation_params", self.degradation_params, dict),
+            ("training", self.training, dict),
         ):
-            if not isinstance(getattr(self, name), kind):
-                raise BadInput(
-                    f"{name}={getattr(self, name)!r} in an operator's config is not a {kind.__name__}."
-                )
-
+            if not isinstance(value, kind):
+                raise BadInput(f"{name}={value!r} in an operator's config is not a {kind.__name__}.")
         if not isinstance(self.training.get("settings", {}), dict):
             raise BadInput(
                 "training.settings in an operator's config is not a table of the settings it was trained "
@@ -100,7 +97,7 @@ class OperatorConfig:
         return cls(**{k: v for k, v in values.items() if k in known})
 
 
-def _range(value: Any) -> tuple[float, float]:
+def _range(value: Iterable[float]) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in value)
     except (TypeError, ValueError):
@@ -110,7 +107,7 @@ def _range(value: Any) -> tuple[float, float]:
     return low, high
 
 
-def _errors(value: Any, channels: int) -> tuple[float, ...]:
+def _errors(value: Iterable[float], channels: int) -> tuple[float, ...]:
     try:
         errors = tuple(float(v) for v in value)
     except (TypeError, ValueError):

@@ -23,9 +23,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from paseo.base import Condition
+from paseo.base import Condition, Knob
 from paseo.operators.conditioning import CellNorm, visible
 from paseo.operators.embedding import noise_embedding
+from paseo.operators.knobs import knobs_of, turned
 from paseo.windows import Area
 
 if TYPE_CHECKING:
@@ -70,6 +71,19 @@ class BoundOperator:
         z = visible(z.detach(), self.seen).contiguous()
         tangent = NetTangent(self._weights(), z, self.net.stem_input(z, self.seen), self.seen)
         return tangent.value, tangent.jvp, tangent.vjp
+
+    def knobs(self) -> dict[str, Knob]:
+        """What a family's operator can be turned to; a dedicated one has none."""
+        return {} if self.condition is None else knobs_of(self.net.spec.family, self.condition)
+
+    def turned(self, values: dict[str, float]) -> BoundOperator:
+        """The operator with other parameters."""
+        assert self.condition is not None
+        here = copy(self)
+        here.condition = turned(self.condition, values)
+        here.c, _ = _parameters(self.net, here.condition)
+        here._packed = None
+        return here
 
     def at(self, area: Area, canvas: tuple[int, int]) -> BoundOperator:
         """The operator at a window of a canvas of (h, w) cells; the packed weights are shared."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from paseo.base import LatentOperator, LocalOperator
+from paseo.base import KnowsResidual, LatentOperator, LocalOperator
 from paseo.linalg.jacobian import Linearization, linearize
 from paseo.windows import Area, Cover, add, canvas_like
 
@@ -36,7 +36,7 @@ class WindowedOperator:
     @property
     def residual(self) -> Tensor | None:
         """The operator's own error per channel, where it knows it."""
-        return getattr(self.operator, "residual", None)
+        return self.operator.residual if isinstance(self.operator, KnowsResidual) else None
 
     def at(self, area: Area) -> LatentOperator:
         """H_k, made once."""

@@ -53,9 +53,14 @@ class EmbeddedPrior(nn.Module):
         """Peak memory per latent cell, measured (see paseo.memory): so many maps of the finest width."""
         return int(MAPS * 4 * self.net.stem.out_channels)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the network; states keep theirs."""
+        return self.net.stem.weight.dtype
+
     def x0(self, x: Tensor, t: float) -> Tensor:
         time = torch.full((x.shape[0],), t, dtype=x.dtype, device=x.device)
-        return x - t * self.net(x, time)
+        return x - t * self.net(x.to(self.dtype), time).to(x.dtype)
 
     @classmethod
     def load(cls, folder: Path) -> EmbeddedPrior:

@@ -9,11 +9,10 @@ explains y.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from paseo.base import DiagonalInFourier, HasMatrix
 from paseo.errors import BadInput
 from paseo.priors.covariance import Dense, Stationary
 from paseo.priors.gaussian import Gaussian
@@ -22,17 +21,17 @@ from paseo.priors.mixture import Mixture
 LARGEST = 8192  # entries of a latent whose covariance is still handled as a matrix
 
 
-def posterior(prior: Gaussian | Mixture, operator: Any, y: Tensor, r: float) -> Gaussian | Mixture:
+def posterior(prior: Gaussian | Mixture, operator: object, y: Tensor, r: float) -> Gaussian | Mixture:
     """p(z | y) for one of the exact operators; y is a batch (B, …) of measurements, of which a mixture takes
     one.
     """
     if (
         isinstance(prior, Gaussian)
         and isinstance(prior.covariance, Stationary)
-        and hasattr(operator, "transfer")
+        and isinstance(operator, DiagonalInFourier)
     ):
         return stationary_posterior(prior, operator.transfer, y, r)
-    if not hasattr(operator, "matrix"):
+    if not isinstance(operator, HasMatrix):
         raise BadInput(
             f"{type(operator).__name__} is not one of the exact linear operators, so its posterior has no "
             "closed form."

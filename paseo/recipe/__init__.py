@@ -7,19 +7,25 @@ The command line, the page, `PaseoPipeline`, `bench`, `tune` and `reproduce` all
 what `resolve` makes of it. Nothing else in the package fills in what was left open.
 """
 
+from paseo.recipe.finding import Finding, examine_file, read_off, resolve_found
 from paseo.recipe.key import canonical, key_of
-from paseo.recipe.recipe import CELLS, FEATHER, OperatorSource, Recipe
+from paseo.recipe.recipe import CELLS, FEATHER, NOTHING, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.recipe.resolve import resolve, settle
 
 __all__ = [
     "CELLS",
     "FEATHER",
+    "NOTHING",
+    "Finding",
     "OperatorSource",
     "Recipe",
     "Request",
     "canonical",
+    "examine_file",
     "key_of",
+    "read_off",
     "resolve",
+    "resolve_found",
     "settle",
 ]

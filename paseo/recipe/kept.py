@@ -20,18 +20,22 @@ class Kept:
     rows: str  # "faces-128 sr4 paseo"; empty for a method's defaults
     why: str
     named: bool = False  # asked for by name, so that its prompt is meant as well
+    own: bool = False  # of this very task, not borrowed from another
 
 
-def kept_settings(request: Request, model: str, family: str | None, task: str) -> Kept:
-    """The settings for a request. A sampler that was given is not looked up, but prompt and guidance are."""
+def kept_settings(request: Request, model: str, family: str | None, task: str, kin: str = "") -> Kept:
+    """The settings for a request; `kin` is the task whose settings fit best where there are none. A sampler
+    that was given is not looked up, but prompt and guidance are.
+    """
     if isinstance(request.sampler, Preset):
-        return Kept(request.sampler, "", "settings as given", named=True)
+        return Kept(request.sampler, "", "settings as given", named=True, own=True)
     rows, named = table_name(request.preset, model, family)
     name = method_name(request.label or request.method)
     table = presets(rows) if rows else {}
-    home = _home(task, table)
+    home = next((place for place in (task, kin, BORROWED) if place in table), "")
     if home and name in table[home]:
-        return Kept(table[home][name], f"{rows} {home} {name}", _reason(rows, task, home, name), named)
+        why = _reason(rows, task, home, name)
+        return Kept(table[home][name], f"{rows} {home} {name}", why, named, own=task == home)
     if request.label not in (None, request.method):
         raise _unknown_label(request, model, task)
     if request.method not in METHODS:
@@ -62,14 +66,6 @@ def _has_settings(model: str) -> bool:
         return bool(presets(model))
     except BadInput:
         return False
-
-
-def _home(task: str, table: dict[str, dict[str, Preset]]) -> str:
-    """The task whose settings are taken: its own, those of its name without parameters, or borrowed ones."""
-    for name in (task, task.partition(":")[0], BORROWED):
-        if name in table:
-            return name
-    return ""
 
 
 def _reason(rows: str, task: str, home: str, name: str) -> str:

@@ -30,6 +30,7 @@ def key_of(record: Mapping[str, Any]) -> str:
     facts |= {"mask": mask.get("sha256"), "input": source.get("sha256")}
     facts |= {"feather": recipe.get("feather", 0) if record.get("keep_known") else 0}
     facts |= {"identity": recipe.get("identity")}
+    facts |= {"carry": recipe["carry"]} if recipe.get("carry") else {}
     return hashlib.sha256(canonical(facts).encode()).hexdigest()
 
 

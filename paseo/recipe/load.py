@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 
-from paseo.base import BindsNoise, LatentOperator
+from paseo.base import BindsNoise, Degradation, LatentOperator
+from paseo.degrade import Task, task
 from paseo.errors import BadInput
-from paseo.models import Model, load_model
+from paseo.models import AUTO, Model, load_model
 from paseo.operators.config import OperatorConfig
-from paseo.operators.exact import LatentMask
+from paseo.operators.exact import Chain, LatentMask
 from paseo.operators.store import load_operator, operator_folder
 from paseo.problem import device_of
 from paseo.recipe.recipe import OperatorSource, Recipe
@@ -38,13 +39,20 @@ def load_model_of(recipe: Recipe) -> Model:
 def load_operator_of(recipe: Recipe, model: Model) -> LoadedOperator:
     """The operator that the recipe names, where the model's codec works."""
     source = recipe.operator
+    if recipe.open is not None:
+        raise BadInput(
+            f"The task {AUTO!r} is read off a file (`paseo.recipe.read_off`), and here is none. Give a task."
+        )
     if source.kind in ("mask", "cells") or source.thing is not None:
         return LoadedOperator(operator_at_hand(source), {})
+    if source.kind == "chain":
+        return LoadedOperator(Chain(model.codec, _degradation_of(recipe)), {})
     place = device_of(model.codec)
     if source.kind == "given":
         found = load_operator(source.place, codec_hash=model.hashes.get("codec", ""), device=place)
         return LoadedOperator(found, _files(operator_folder(source.place)))
-    return LoadedOperator(model.operator(recipe.task).to(place), _files(model.operator_folder(recipe.task)))
+    name = source.name or recipe.task
+    return LoadedOperator(model.operator(name).to(place), _files(model.operator_folder(name)))
 
 
 def operator_at_hand(source: OperatorSource) -> LatentOperator | BindsNoise:
@@ -56,6 +64,11 @@ def operator_at_hand(source: OperatorSource) -> LatentOperator | BindsNoise:
             f"There is no operator at hand for {source}: settle the recipe with its mask, or load it."
         )
     return source.thing
+
+
+def _degradation_of(recipe: Recipe) -> Degradation:
+    found = recipe.degradation or task(recipe.task)
+    return found.degradation if isinstance(found, Task) else found
 
 
 def learned_for_masks(recipe: Recipe, model: Model) -> OperatorConfig | None:

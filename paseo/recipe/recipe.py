@@ -9,27 +9,32 @@ from typing import Any, Literal
 from paseo.base import BindsNoise, Degradation, LatentOperator, Sampler
 from paseo.degrade import Task
 from paseo.errors import BadInput
+from paseo.recipe.request import Request
 from paseo.record import NOISE_UNIT, sampler_from_record, sampler_record
 
 FEATHER = 4  # pixels around a hole over which restored and seen pixels are blended
 REPEATED = ("sampler", "paseo")  # entries that a replay writes as it read them: equal runs give equal bytes
+NOTHING = "noise:0"  # the task of a picture that is fine
+CHAIN = "chain"  # `--operator chain`, and how a record names it
 CELLS = "identity on the seen cells"  # how a record names the operator of a free mask
 
-Source = Literal["model", "given", "cells", "mask"]
+Source = Literal["model", "given", "cells", "mask", "chain"]
 
 
 @dataclass(frozen=True)
 class OperatorSource:
     """Where H_ψ comes from.
 
-    model   the one stored with the model for the task
+    model   the one stored with the model for the task, or under another `name`
     given   a folder or hub id, or an object that was passed
     cells   the identity on the seen latent cells: a mask that no operator was trained for
+    chain   E∘A∘D itself: decode, degrade, encode. Needs no training, and costs the codec at every product
     mask    open until the mask is seen (`settle`): `given` or `model` if it stands for it, else `cells`
     """
 
     kind: Source = "model"
     place: str = ""  # folder or hub id of a given one
+    name: str = ""  # of a stored one that is not the task's own, such as "family"
     thing: LatentOperator | BindsNoise | None = field(default=None, compare=False)  # one that was passed
 
     @property
@@ -51,6 +56,7 @@ class Recipe:
     guidance: float | None = None
     keep_known: bool = False
     feather: int = FEATHER
+    carry: float = 0.0  # a, the share of what the codec cannot hold that is taken from the measurement
     masked: bool = False  # a mask is given with the picture
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model: device, dtype, offload, …
     rows: str = field(
@@ -58,9 +64,21 @@ class Recipe:
     )  # which kept settings these are, such as "faces-128 sr4 paseo"
     why: tuple[str, ...] = field(default=(), compare=False)  # what was chosen, and for which reason
     degradation: Degradation | Task | None = field(default=None, compare=False)  # None: named by `task`
+    found: Mapping[str, Any] | None = field(default=None, compare=False)  # what was read off the file
+    open: Request | None = field(default=None, compare=False)  # the task is to be read off the file
     recorded: Mapping[str, Any] = field(
         default_factory=dict, compare=False
     )  # entries of the record it is from
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to restore."""
+        return self.task == NOTHING
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing waits for a file or its mask any more."""
+        return self.open is None and self.operator.kind != "mask"
 
     def model_options(self) -> dict[str, Any]:
         """For `load_model`."""
@@ -73,7 +91,11 @@ class Recipe:
 
     def to_record(self) -> dict[str, Any]:
         """The entries of a record that a recipe decides; the run adds hashes, seeds and files."""
-        name = self.operator.place or (CELLS if self.operator.kind == "cells" else self.task)
+        source = self.operator
+        by_kind = {"cells": CELLS, "chain": CHAIN}
+        name = source.place or source.name or by_kind.get(source.kind, self.task)
+        more: dict[str, Any] = {"carry": self.carry} if self.carry else {}
+        more |= {"found": dict(self.found)} if self.found is not None else {}
         entries: dict[str, Any] = {
             "task": self.task,
             "sigma_y": self.sigma_y,
@@ -81,8 +103,8 @@ class Recipe:
             "keep_known": self.keep_known,
             "sampler": sampler_record(self.sampler),
             "model": {"name": self.model, "options": self.model_options()},
-            "operator": {"name": name, "given": self.operator.given},
-            "recipe": {"rows": self.rows, "feather": self.feather, "why": list(self.why)},
+            "operator": {"name": name, "given": source.given},
+            "recipe": {"rows": self.rows, "feather": self.feather, "why": list(self.why), **more},
         }
         return entries | {name: self.recorded[name] for name in REPEATED if name in self.recorded}
 
@@ -97,10 +119,12 @@ class Recipe:
                 model=model["name"],
                 task=record["task"],
                 sampler=sampler_from_record(record["sampler"], _samplers()),
-                operator=_source_of(operator),
+                operator=_source_of(operator, record["task"]),
                 sigma_y=float(record["sigma_y"]),
                 keep_known=bool(record["keep_known"]),
                 feather=int(record.get("recipe", {}).get("feather", 0)),
+                carry=float(record.get("recipe", {}).get("carry", 0.0)),
+                found=record.get("recipe", {}).get("found"),
                 masked=record.get("mask") is not None,
                 options=options,
                 why=("as recorded",),
@@ -111,10 +135,14 @@ class Recipe:
             raise BadInput(f"The record is incomplete: {error}.") from None
 
 
-def _source_of(operator: Mapping[str, Any]) -> OperatorSource:
+def _source_of(operator: Mapping[str, Any], task: str) -> OperatorSource:
     if operator.get("given"):
         return OperatorSource("given", operator["name"])
-    return OperatorSource("cells" if operator["name"] == CELLS else "model")
+    if operator["name"] == CELLS:
+        return OperatorSource("cells")
+    if operator["name"] == CHAIN:
+        return OperatorSource("chain")
+    return OperatorSource("model", name="" if operator["name"] == task else str(operator["name"]))
 
 
 def _samplers() -> dict[str, type]:

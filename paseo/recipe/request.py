@@ -17,7 +17,8 @@ class Request:
 
     model: str = "auto"  # an embedded model, a folder, a hub id; "auto" takes the default
     family: str = ""  # of a pipeline that is loaded already: sd, sdxl, sd3
-    task: str | Task | Degradation = ""  # "": the operator's, or inpaint where there is a mask
+    # "": the operator's, or inpaint where there is a mask; "auto": else what the file says
+    task: str | Task | Degradation = ""
     mask: Mask | bool = False  # True: one per file, known when the file is read
     operator: str | LatentOperator | BindsNoise | None = None  # a folder, a hub id, or the thing itself
     method: str = "paseo"

@@ -1,14 +1,20 @@
 """resolve(request) → Recipe: the only place that fills in what was left open.
 
 model      "auto" is the default model (`models.DEFAULT`)
-task       as given; else the operator's own; else inpaint where there is a mask
-operator   as given; else the model's for the task. With a mask, a learned operator is used only if it
-           stands for that very mask (the centre box it was trained on); else the identity on the seen cells
+task       as given; else the operator's own; else inpaint where there is a mask. "auto" is left open where
+           neither tells it, until the file is seen (`paseo.recipe.read_off`)
+operator   as given; else the model's for the task; else its operator for the family (family.py). With a mask,
+           a learned operator is used if it stands for that very mask (the centre box it was trained on) or is
+           told which pixels are seen; else the identity on the seen cells. A degradation that was passed as
+           an object, or one that an embedded model has no operator for, goes through the autoencoder itself
+           (`chain`), which needs no training and costs more
 sampler    as given; else the kept settings of model, task and method. A task without any borrows those of
-           sr4; a method without any takes its defaults. Then `settings`, `steps` and `budget`, in this order
+           its kin or of sr4, with r from the family's error; a method without any takes its defaults. Then
+           `settings`, `steps` and `budget`, in this order
 prompt     as given; else that of the kept settings; rows of faces that were not asked for by name give none
 guidance   as given; else that of the kept settings
 σ_y        as given; else the task's own
+carry      detail that the codec cannot hold is taken from the measurement, but for the paper's tasks
 seen       pixels are copied into the result, blended over a few pixels, where a mask was given
 """
 
@@ -26,8 +32,9 @@ from paseo.models import AUTO, own_folder, real_name
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
+from paseo.recipe.family import FAMILY, Choice, believed, carried, family_of_model, knows_masks, stored_for
 from paseo.recipe.kept import Kept, kept_settings
-from paseo.recipe.recipe import OperatorSource, Recipe
+from paseo.recipe.recipe import CHAIN, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS, within
 from paseo.settings.parse import with_settings
@@ -41,21 +48,36 @@ def resolve(request: Request) -> Recipe:
     model = real_name(request.model)
     family = request.family or family_of(model)
     mask = request.task if isinstance(request.task, Mask) else request.mask
-    learned = trained_for(request.operator)
-    name, degradation, sigma_y = _task(request, bool(mask), learned)
-    kept = kept_settings(request, model, family, name)
+    learned = trained_for(None if request.operator == CHAIN else request.operator)
     why = [f"{model} is the default model"] if request.model == AUTO else []
+    if _is_open(request, bool(mask), learned):
+        return _open(request, model, family, why)
+    name, degradation, sigma_y = _task(request, bool(mask), learned)
+    sigma_y = sigma_y if request.sigma_y is None else float(request.sigma_y)
+    kin = degradation.kin if isinstance(degradation, Task) else ""
+    kept = kept_settings(request, model, family, name, kin)
+    choice = _choice(request, bool(mask), learned, model, name, degradation)
+    preset, reason = kept.preset, ""
+    if request.sampler is None and not kept.own:
+        sampler, reason = believed(preset.sampler, choice.family, degradation)
+        preset = replace(preset, sampler=sampler)
+    operator = _operator(request, bool(mask), choice, model, name)
+    if operator.kind == "chain" and request.operator is None:
+        why.append(
+            f"no operator was trained for {name}: going through the autoencoder itself, which is slower"
+        )
     recipe = Recipe(
         model=model,
         task=name,
-        sampler=_sampler(request, kept.preset),
-        operator=_operator(request, bool(mask)),
-        sigma_y=sigma_y if request.sigma_y is None else float(request.sigma_y),
+        sampler=_for_chain(_sampler(request, preset), operator),
+        operator=operator,
+        sigma_y=sigma_y,
+        carry=0.0 if mask else carried(name, degradation, sigma_y),
         keep_known=bool(mask) if request.keep_known is None else request.keep_known,
         masked=bool(mask),
         options=request.given_options(),
         rows=kept.rows if request.sampler is None else "",
-        why=(*why, kept.why if request.sampler is None else "settings as given"),
+        why=(*why, *choice.why, _told(kept.why if request.sampler is None else "settings as given", reason)),
         degradation=degradation,
     )
     recipe = _with_text(recipe, request, kept, family, model)
@@ -63,7 +85,8 @@ def resolve(request: Request) -> Recipe:
 
 
 def settle(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> Recipe:
-    """The recipe for one mask: with the learned operator if it stands for this very mask, else without any.
+    """The recipe for one mask: with the learned operator if it stands for this very mask, with that of a
+    family that is told the mask, else without any.
 
     `learned` is what the operator at hand was trained for: the given one, or the model's for inpaint.
     """
@@ -73,13 +96,20 @@ def settle(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> Recipe
         kind = "given" if recipe.operator.given else "model"
         why = "the mask is the box that the learned operator was trained on"
         return replace(recipe, operator=replace(recipe.operator, kind=kind), why=(*recipe.why, why))
+    source, why = _for_free_mask(recipe, learned)
+    return replace(recipe, operator=source, sampler=_for_cells(recipe.sampler), why=(*recipe.why, why))
+
+
+def _for_free_mask(recipe: Recipe, learned: OperatorConfig | None) -> tuple[OperatorSource, str]:
+    """The operator for a mask that none was trained for, and why."""
+    if recipe.operator.given and knows_masks(learned):
+        return replace(recipe.operator, kind="given"), "the operator is told which pixels the mask leaves"
+    family = None if recipe.operator.given else family_of_model(recipe.model)
+    if family is not None and family.subcells:
+        why = "the operator of the family is told which pixels the mask leaves"
+        return OperatorSource("model", name=FAMILY), why
     why = "no operator was trained for this mask: the seen latent cells are the measurement"
-    return replace(
-        recipe,
-        operator=OperatorSource("cells"),
-        sampler=_for_cells(recipe.sampler),
-        why=(*recipe.why, why),
-    )
+    return OperatorSource("cells"), why
 
 
 def family_of(model: str) -> str | None:
@@ -131,8 +161,9 @@ def _task(
     elif not isinstance(given, str):
         found = given
     else:
-        of_operator = "" if learned is None else learned.degradation
-        name = given or (INPAINT if masked else of_operator)
+        of_operator = "" if learned is None or learned.family is not None else learned.degradation
+        name = given if given != AUTO else ""
+        name = name or (INPAINT if masked else of_operator)
         if not name:
             raise BadInput(
                 f"What happened to the image? Give a task: {', '.join(t.name for t in tasks())}, or "
@@ -163,12 +194,60 @@ def _check_trained_for(learned: OperatorConfig | None, task: str) -> None:
         )
 
 
-def _operator(request: Request, masked: bool) -> OperatorSource:
+def _is_open(request: Request, masked: bool, learned: OperatorConfig | None) -> bool:
+    """Whether the file alone can tell the task."""
+    if masked or not isinstance(request.task, str) or request.task != AUTO:
+        return False
+    return learned is None or learned.family is not None or not learned.degradation
+
+
+def _open(request: Request, model: str, family: str | None, why: list[str]) -> Recipe:
+    """A recipe without a task; settings that are wrong are said now."""
+    sampler = _sampler(request, kept_settings(request, model, family, AUTO).preset)
+    if request.keep_known:
+        raise BadInput("Known pixels can only be kept in inpainting: give a mask, or --task inpaint.")
+    return Recipe(model, AUTO, sampler, options=request.given_options(), why=tuple(why), open=request)
+
+
+def _choice(
+    request: Request,
+    masked: bool,
+    learned: OperatorConfig | None,
+    model: str,
+    task: str,
+    degradation: Degradation | Task,
+) -> Choice:
+    """Of the stored operators; a given one is taken as it is."""
+    if request.operator == CHAIN:
+        return Choice()
+    if request.operator is not None:
+        return Choice(family=None if learned is None else learned.family)
+    return Choice() if masked else stored_for(model, task, degradation)
+
+
+def _told(why: str, reason: str) -> str:
+    return f"{why}; {reason}" if reason else why
+
+
+def _operator(request: Request, masked: bool, choice: Choice, model: str, task: str) -> OperatorSource:
     given = request.operator
+    stored = masked or choice.name or not _untrained(request, model, task)
+    if given == CHAIN or (given is None and not stored):
+        return OperatorSource("chain")
     place, thing = (given, None) if isinstance(given, str) else ("", given)
     if masked:
-        return OperatorSource("mask", place, thing)
-    return OperatorSource("model" if given is None else "given", place, thing)
+        return OperatorSource("mask", place, thing=thing)
+    if given is None:
+        return OperatorSource("model", name=choice.name)
+    return OperatorSource("given", place, thing=thing)
+
+
+def _untrained(request: Request, model: str, task: str) -> bool:
+    """Whether no operator can be there: of an object that was passed, or by an embedded model's folder."""
+    if not isinstance(request.task, str | Task):
+        return not any(t.name == task for t in tasks())
+    folder = own_folder(model)
+    return folder is not None and not (folder / "operators" / task / "config.json").is_file()
 
 
 def _sampler(request: Request, kept: Preset) -> Sampler:
@@ -203,6 +282,14 @@ def _changed(sampler: Any, settings: Sequence[str] | Mapping[str, Any]) -> Any:
             f"It has: {', '.join(sorted(names))}."
         )
     return replace(sampler, **settings)
+
+
+def _for_chain(sampler: Any, operator: OperatorSource) -> Any:
+    """The autoencoder itself has no measured error per channel to weigh by."""
+    if operator.kind != "chain" or not is_dataclass(sampler) or isinstance(sampler, type):
+        return sampler
+    weighs = any(f.name == "weight" and getattr(sampler, f.name) == "residual" for f in fields(sampler))
+    return replace(sampler, weight="ones") if weighs else sampler
 
 
 def _for_cells(sampler: Any) -> Any:

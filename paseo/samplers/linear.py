@@ -11,14 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
-from paseo.base import Problem
+from paseo.base import (
+    Codec,
+    FitsSize,
+    HasAdjoint,
+    HasLatentSpace,
+    HasStd,
+    LatentOperator,
+    Problem,
+    SolvesExactly,
+)
 from paseo.errors import Unsupported
 from paseo.linalg import cg
-from paseo.samplers.misfit import adjoint, codec_of, has_adjoint
+from paseo.samplers.misfit import adjoint, codec_of, degradation_of, has_adjoint
 
 Map = Callable[[Tensor], Tensor]
 
@@ -49,26 +57,29 @@ class LinearModel:
 
 def linear_model(problem: Problem) -> LinearModel:
     """The problem as a linear one; `needs_linear` says beforehand whether it is."""
-    H: Any = problem.operator
+    H = problem.operator
     if is_identity(problem) and has_adjoint(problem):
         return _in_pixels(problem)
-    if is_linear(H) and problem.observed is None:
-        exact = (lambda b, rho: H.solve(b, rho, 1.0)) if hasattr(H, "solve") else None
-        return LinearModel(problem.y_z, H, H.adjoint, exact)
+    if isinstance(H, HasAdjoint) and problem.observed is None:
+        return LinearModel(problem.y_z, H, H.adjoint, _exact(H))
     if problem.observed is None:
         raise Unsupported(needs_linear(problem) or "")
     mask = (problem.observed.to(problem.y_z) > 0.5).to(problem.y_z)
-    if is_linear(H):  # hidden cells do not count
+    if isinstance(H, HasAdjoint):  # hidden cells do not count
         return LinearModel(mask * problem.y_z, lambda z: mask * H(z), lambda r: H.adjoint(mask * r))
     return LinearModel(
         mask * problem.y_z, lambda z: mask * z, lambda r: mask * r, lambda b, rho: b / (mask + rho)
     )
 
 
+def _exact(H: LatentOperator) -> Callable[[Tensor, float], Tensor] | None:
+    return (lambda b, rho: H.solve(b, rho, 1.0)) if isinstance(H, SolvesExactly) else None
+
+
 def _in_pixels(problem: Problem) -> LinearModel:
-    A: Any = problem.degradation
-    codec = codec_of(problem)
-    scale = getattr(codec, "std", 1.0) ** 2  # D is a permutation times std, so Dᵀ = std² E
+    A, codec = degradation_of(problem), codec_of(problem)
+    inner = _inner(codec)
+    scale = inner.std**2 if isinstance(inner, HasStd) else 1.0  # D is a permutation times std, so Dᵀ = std² E
     return LinearModel(
         problem.y, lambda z: A(codec.decode(z)), lambda r: scale * codec.encode(adjoint(problem, r))
     )
@@ -77,23 +88,27 @@ def _in_pixels(problem: Problem) -> LinearModel:
 def needs_linear(problem: Problem) -> str | None:
     """The reason why a method for linear measurements cannot run, or None."""
     if (
-        is_linear(problem.operator)
+        isinstance(problem.operator, HasAdjoint)
         or (is_identity(problem) and has_adjoint(problem))
         or problem.observed is not None
     ):
         return None
-    name = getattr(problem.degradation, "name", "this measurement")
+    name = "this measurement" if problem.degradation is None else problem.degradation.name
     return (
         f"it needs a measurement that is linear in the latent, and {name} seen through the codec is not."
         " It runs on latent masks, exact latent operators and the identity codec. Try PASEO."
     )
 
 
-def is_linear(operator: Any) -> bool:
-    return callable(getattr(operator, "adjoint", None))
-
-
 def is_identity(problem: Problem) -> bool:
     """A codec that only rearranges pixels, and neither pads nor crops them."""
-    padded, size = getattr(problem.codec, "padded", None), getattr(problem.codec, "size", None)
-    return getattr(problem.codec, "latent_space", "").startswith("identity") and padded == size
+    codec = problem.codec
+    if isinstance(codec, FitsSize) and codec.padded != codec.size:
+        return False
+    inner = _inner(codec)
+    return isinstance(inner, HasLatentSpace) and inner.latent_space.startswith("identity")
+
+
+def _inner(codec: Codec | None) -> Codec | None:
+    """The codec itself, without what fits images to it."""
+    return codec.codec if isinstance(codec, FitsSize) else codec

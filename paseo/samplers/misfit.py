@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from paseo.base import Codec, Problem
+from paseo.base import Codec, Degradation, FitsSize, LinearDegradation, Problem
 from paseo.errors import Unsupported
 from paseo.linalg import cg
 from paseo.samplers.common import gradients, leaf, norms, per_sample
@@ -28,7 +28,8 @@ PINV_TOLERANCE = 1e-5  # relative residual at which A⁺ counts as solved
 
 def needs_pixels(problem: Problem) -> str | None:
     """The reason why a method that compares in pixels cannot run, or None."""
-    missing = [name for name in ("degradation", "codec") if getattr(problem, name) is None]
+    needed = {"degradation": problem.degradation, "codec": problem.codec}
+    missing = [name for name, part in needed.items() if part is None]
     if missing:
         names = " and ".join(missing)
         return f"it compares in pixels and needs the problem's {names}, which is None. Try SILO or PASEO."
@@ -40,13 +41,19 @@ def needs_adjoint(problem: Problem) -> str | None:
     if reason := needs_pixels(problem):
         return reason
     if not has_adjoint(problem):
-        name = getattr(problem.degradation, "name", "this degradation")
+        name = degradation_of(problem).name
         return f"it needs A.adjoint, and {name} has none because it is not linear. Try LDPS or GML-DPS."
     return None
 
 
 def has_adjoint(problem: Problem) -> bool:
-    return bool(getattr(problem.degradation, "linear", False)) and hasattr(problem.degradation, "adjoint")
+    return isinstance(problem.degradation, LinearDegradation) and bool(problem.degradation.linear)
+
+
+def degradation_of(problem: Problem) -> Degradation:
+    if problem.degradation is None:
+        raise Unsupported("This problem has no degradation, so nothing can be compared in pixels.")
+    return problem.degradation
 
 
 def codec_of(problem: Problem) -> Codec:
@@ -59,10 +66,9 @@ def degrade(problem: Problem, image: Tensor) -> Tensor:
     """A(x̂). An image that is not finite gives NaN, which the sampler reports with its step, instead of the
     codec's error.
     """
-    A: Any = problem.degradation
     if not torch.isfinite(image).all():
         return torch.full_like(problem.y, math.nan) * image.sum()
-    return A(image)
+    return degradation_of(problem)(image)
 
 
 def explain(problem: Problem, z: Tensor) -> Tensor:
@@ -74,8 +80,7 @@ def encoded(problem: Problem) -> Tensor:
     """E(lift(y)): the measurement at image size, as a latent, in at least float32."""
     z = problem.y_z
     if tuple(z.shape) != problem.shape:
-        A: Any = problem.degradation
-        z = codec_of(problem).encode(A.lift(problem.y))
+        z = codec_of(problem).encode(degradation_of(problem).lift(problem.y))
     return z.detach().to(torch.promote_types(z.dtype, torch.float32))
 
 
@@ -99,7 +104,9 @@ def pixel_gradient(problem: Problem, z: Tensor, loss: Loss) -> Tensor:
 
 def adjoint(problem: Problem, r: Tensor) -> Tensor:
     """Aᵀ r, at the image's size."""
-    A: Any = problem.degradation
+    A = degradation_of(problem)
+    if not isinstance(A, LinearDegradation):
+        raise Unsupported(f"{A.name} has no adjoint. Use a method that needs none.")
     return A.adjoint(r, image_size(problem))
 
 
@@ -107,8 +114,11 @@ def image_size(problem: Problem) -> tuple[int, int] | None:
     """(H, W) of the image behind the latent; a codec that pads and crops knows its own."""
     if len(problem.shape) != 4:
         return None
-    h, w = (getattr(problem.codec, "factor", 1) * n for n in problem.shape[-2:])
-    return getattr(problem.codec, "size", (h, w))
+    codec = problem.codec
+    if isinstance(codec, FitsSize):
+        return codec.size
+    factor = 1 if codec is None else codec.factor
+    return factor * problem.shape[-2], factor * problem.shape[-1]
 
 
 def lifted_norm(problem: Problem, lift: Lift) -> Loss:
@@ -128,7 +138,7 @@ def lifted_norm(problem: Problem, lift: Lift) -> Loss:
 
 def gram(problem: Problem, r: Tensor, lift: Lift) -> Tensor:
     """BᵀB r: A Aᵀ r for the adjoint; A (AᵀA)⁺ (AᵀA)⁺ Aᵀ r for A⁺, each pseudo-inverse by CG from zero."""
-    A: Any = problem.degradation
+    A = degradation_of(problem)
     if lift == "adjoint":
         return A(adjoint(problem, r))
 

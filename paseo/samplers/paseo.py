@@ -22,11 +22,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paseo.base import LatentOperator, Prior, Problem, SolvesExactly, Step, Watch, ignore
+from paseo.base import LatentOperator, Prior, Problem, SolvesExactly, Step, WantsTrace, Watch, ignore
 from paseo.errors import BadInput
 from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
+from paseo.samplers.blind import SHORT, Name, find, runs_for, unknown_names
 from paseo.samplers.correction import PARTS, Parts, Solver
 from paseo.samplers.defect import defect, defect_is_due
 from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
@@ -66,12 +67,15 @@ class PASEO:
     # beyond the paper (recall.py); 0 is the paper
     recall: int = setting(0, "K", "secants of the denoiser remembered", "[0, 64]")
     recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
+    # beyond the paper (blind.py); without any it is the paper
+    blind: tuple[Name, ...] = setting((), "c", "parameters of the degradation to find")
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
     perturb_measurement: bool = setting(True, "ξ_y", "give the measurement its own noise again")
     cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
 
     def __post_init__(self) -> None:
         check_settings(self)
+        object.__setattr__(self, "blind", tuple(self.blind))  # a record has a list
         if self.trust == 0:
             raise BadInput("operator_noise=0: r = 0 with λ = 0 leaves the solve singular; give one of them.")
 
@@ -81,7 +85,11 @@ class PASEO:
 
     @property
     def nfe(self) -> int:
-        return 2 * self.steps - 3
+        return 2 * self.steps - 3 + runs_for(self.blind) * (2 * SHORT - 3)
+
+    @property
+    def rechecks(self) -> int:
+        return 0 if self.blind else self.recheck  # there is no degradation yet to compare H with
 
     def unsupported(self, problem: Problem) -> str | None:
         if self.weight == "mask" and problem.observed is None:
@@ -92,6 +100,8 @@ class PASEO:
             return "weight='residual' needs an operator that knows its errors per channel. Try weight='ones'."
         if self.recheck and (reason := needs_pixels(problem)):
             return f"recheck={self.recheck} compares H with the degradation: {reason} Or set recheck=0."
+        if self.blind and (reason := unknown_names(self.blind, problem)):
+            return reason
         if self.cg_budget is None and not isinstance(problem.operator, SolvesExactly):
             return "cg_budget=None needs an operator with an exact solve. Give a number of CG iterations."
         if self.cg_budget is None and self.weight != "ones":
@@ -103,6 +113,8 @@ class PASEO:
         self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore, parts: Parts = PARTS
     ) -> Tensor:
         check_problem(self, problem, noise)
+        # not in the paper: the parameters of the degradation that are to be found
+        problem, found = find(self.blind, replace(self, blind=(), steps=SHORT), prior, problem, noise)
         H = problem.operator
         y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z needs float32
         points = grid(warped(prior.schedule, self.shift), self.steps, self.eta)
@@ -115,7 +127,7 @@ class PASEO:
         d: Tensor | float = 0.0  # the operator's error, as last measured
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
-            trace: Trace | None = {} if getattr(watch, "wants_trace", False) else None
+            trace: Trace | None = {} if isinstance(watch, WantsTrace) and watch.wants_trace else None
             x0 = prior.x0(x, t.t)  # 3
             x1 = (x - t.alpha * x0) / t.sigma  # 4
             x0, x1 = memory.recall(x, x0, x1, t, trace)  # not in the paper
@@ -134,8 +146,8 @@ class PASEO:
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
             memory.keep(x, x_pxy, x1_pxy, s)  # not in the paper
-            d = defect(problem, z) if defect_is_due(k, self.steps, self.recheck) else d  # not in the paper
-            x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}))
+            d = defect(problem, z) if defect_is_due(k, self.steps, self.rechecks) else d  # not in the paper
+            x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}, found))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])
         return z

@@ -17,6 +17,7 @@ Departures:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ from torch import Tensor
 from paseo.base import Problem
 from paseo.noise import Noise
 from paseo.samplers.dps import LatentDPS
-from paseo.samplers.misfit import adjoint, codec_of, needs_adjoint
+from paseo.samplers.misfit import adjoint, codec_of, degradation_of, needs_adjoint
 from paseo.samplers.state import checkpointed
 from paseo.setting import setting
 
@@ -49,7 +50,7 @@ class PSLD(LatentDPS):
 
     def glue(self, problem: Problem, image: Tensor) -> Tensor:
         """Aᵀy + x̂ − AᵀA x̂: the measurement in the range of Aᵀ, the estimate elsewhere."""
-        A: Any = problem.degradation
+        A = degradation_of(problem)
         if self.adjoint == "exact":
             return adjoint(problem, problem.y) + Unseen.apply(image, lambda v: v - adjoint(problem, A(v)))
         size = image.shape[-2:]
@@ -62,7 +63,7 @@ class Unseen(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, v: Tensor, apply: Any) -> Tensor:
+    def forward(ctx: Any, v: Tensor, apply: Callable[[Tensor], Tensor]) -> Tensor:
         ctx.unseen = apply
         return apply(v.detach())
 

@@ -5,10 +5,10 @@ here and one row in the docs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from paseo.base import Problem
+from paseo.base import Problem, Sampler
 from paseo.errors import BadInput
 from paseo.samplers.daps import DAPS
 from paseo.samplers.ddnm import DDNM
@@ -25,7 +25,9 @@ from paseo.samplers.psld import PSLD
 from paseo.samplers.red_diff import REDDiff
 from paseo.samplers.resample import ReSample
 from paseo.samplers.silo import SILO
-from paseo.setting import settings_of
+from paseo.setting import settings_of, values_of
+
+AnySampler = TypeVar("AnySampler", bound=Sampler)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Method:
 
     name: str  # as in `--method`
     title: str
-    cls: type[Any]
+    cls: type[Sampler]
     paper: str
     source: str  # the public code it was checked against
     needs: str
@@ -44,7 +46,7 @@ class Method:
     cannot: str = ""  # tasks it cannot express, and why
 
     @property
-    def default(self) -> Any:
+    def default(self) -> Sampler:
         return self.cls()
 
 
@@ -234,7 +236,7 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
-def within(sampler: Any, budget: int) -> Any:
+def within(sampler: AnySampler, budget: int) -> AnySampler:
     """The same sampler with the most steps whose NFE does not exceed `budget`."""
     best, most = None, max(s.range.high for s in settings_of(type(sampler)) if s.name == "steps" and s.range)
     for steps in range(2, min(budget + 2, int(most)) + 1):
@@ -262,7 +264,7 @@ def describe(problems: Mapping[str, Problem] | None = None) -> list[dict[str, An
                 "tune": list(m.tune),
                 "cannot": m.cannot,
             },
-            "fields": {f.name: getattr(m.default, f.name) for f in fields(m.cls)},
+            "fields": values_of(m.default),
         }
         if problems is not None:
             row["unsupported"] = {

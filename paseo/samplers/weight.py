@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from paseo.base import Problem
+from paseo.base import KnowsResidual, Problem
 from paseo.errors import BadInput
 from paseo.linalg import linearize
 from paseo.noise import Noise
@@ -62,7 +62,7 @@ def constant_weight(kind: Weight, problem: Problem, noise: Noise) -> Tensor | No
 
 def residual(problem: Problem) -> Tensor | None:
     """The operator's own RMS error in each entry of the measurement, where it knows it; broadcasts to y_z."""
-    error = getattr(problem.operator, "residual", None)
+    error = problem.operator.residual if isinstance(problem.operator, KnowsResidual) else None
     return None if error is None else _fitting(error.to(problem.y_z), problem.y_z)
 
 

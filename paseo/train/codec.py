@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
 from paseo.errors import BadInput
 from paseo.metrics.lpips import LPIPS, load_lpips
+from paseo.setting import values_of
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.export import codec_folder, half, load_codec, write_model_config, write_weights
 from paseo.train.loop import Trained, run, session
@@ -62,17 +63,17 @@ class CodecTraining(LoopConfig):
             raise BadInput(
                 "Give crop (windows of images at SIZE) or crops (of pictures of any size), not both."
             )
-        for name in ("size", "crop"):
-            side = getattr(self, name)
+        for name, side in (("size", self.size), ("crop", self.crop)):
             if side is not None and (side < 16 or side % FACTOR):
                 raise BadInput(f"{name} is {side}, expected a multiple of {FACTOR} from 16.")
         if self.crop is not None and self.crop > self.size:
             raise BadInput(f"crop is {self.crop}, expected at most the size {self.size}.")
         if not 1 <= self.channels <= 256:
             raise BadInput(f"channels is {self.channels}, expected 1 to 256.")
-        for name in ("gradient_weight", "lpips_weight", "scale_weight", "latent_noise"):
-            if not 0 <= getattr(self, name) <= 1e3:
-                raise BadInput(f"{name} is {getattr(self, name)}, expected 0 or more.")
+        weights = values_of(self, "gradient_weight", "lpips_weight", "scale_weight", "latent_noise")
+        for name, value in weights.items():
+            if not 0 <= value <= 1e3:
+                raise BadInput(f"{name} is {value}, expected 0 or more.")
 
 
 class NoisyAutoencoder(nn.Module):
@@ -162,7 +163,9 @@ def _initial(config: CodecTraining) -> AutoencoderNet:
             f"start is {config.start!r}, expected an embedded model or a folder with codec.safetensors and "
             "config.json."
         )
-    net: Any = getattr(load_codec(config.start), "net", None)
+    codec = load_codec(config.start)
+    assert isinstance(codec, EmbeddedCodec)  # whose folder it is
+    net = codec.net
     if net.config["channels"] != config.channels:
         raise BadInput(
             f"{config.start} has {net.config['channels']} channels, expected {config.channels}. Set "

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from paseo.setting import check_settings, setting
+from paseo.setting import check_settings, setting, values_of
 
 DEFAULT_STEPS = 20_000
 Precision = Literal["auto", "bf16", "fp32"]
@@ -82,7 +82,7 @@ class LoopConfig:
 
     def as_json(self) -> dict[str, Any]:
         """All fields as JSON values, for records."""
-        return json.loads(json.dumps({f.name: getattr(self, f.name) for f in fields(self)}, default=str))
+        return json.loads(json.dumps(values_of(self), default=str))
 
     def identity(self) -> dict[str, Any]:
         """The fields that decide what a step computes: a checkpoint is continued only under the same ones."""
@@ -121,16 +121,12 @@ class LoopConfig:
             return self.precision == "bf16"
         if device.type == "cuda":
             return torch.cuda.is_bf16_supported(including_emulation=False)
-        return device.type == "cpu" and _cpu_multiplies_bf16()
+        from paseo.hub.device import cpu_multiplies_bf16
+
+        return device.type == "cpu" and cpu_multiplies_bf16()
 
 
 def _last_names(value: Any) -> Any:
     if isinstance(value, list):
         return [Path(v).name for v in value]
     return ",".join(Path(v).name for v in str(value).split(","))  # several sets of pictures
-
-
-def _cpu_multiplies_bf16() -> bool:
-    """avx512_bf16 or AMX: elsewhere bfloat16 on the CPU is emulated and slower than float32."""
-    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public, hence looked up with care
-    return any(bool(getattr(torch.cpu, name, bool)()) for name in probes)

@@ -10,7 +10,7 @@ is measured on held-out pictures and stored, so that the solver can take its r f
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +22,14 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.family import ErrorAt, Family
 from paseo.operators.net import OperatorNet
 from paseo.train.draws import NOISE, RANGES, FamilyDraw
-from paseo.train.latents import codec_digest, encode
+from paseo.train.latents import codec_digest, encode, latent_space_of
 from paseo.train.loop import Trained, derive
 from paseo.train.measure import noisy
 from paseo.train.pictures import Pictures
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
+
     from paseo.train.operator import OperatorTraining
 
 _VALIDATION_IMAGES = 24
@@ -40,7 +42,12 @@ class FamilyRecipe:
     """The loss and the validation of a family's operator."""
 
     def __init__(
-        self, codec: Codec, pictures: Pictures, draw: FamilyDraw, config: OperatorTraining, accelerator: Any
+        self,
+        codec: Codec,
+        pictures: Pictures,
+        draw: FamilyDraw,
+        config: OperatorTraining,
+        accelerator: Accelerator,
     ) -> None:
         self.codec, self.pictures, self.draw, self.config = codec, pictures, draw, config
         self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)
@@ -154,7 +161,7 @@ def export_family(outcome: Trained, recipe: FamilyRecipe, config: OperatorTraini
     net.to(memory_format=torch.contiguous_format)  # ty: ignore[no-matching-overload]  (torch's stub lacks it)
     net.spec = OperatorConfig(
         channels=net.spec.channels,
-        latent_space=getattr(recipe.codec, "latent_space", config.model),
+        latent_space=latent_space_of(recipe.codec, config.model),
         vae_hash=codec_digest(recipe.codec),
         degradation=config.name or "family",
         degradation_params={"kinds": list(recipe.draw.kinds)},

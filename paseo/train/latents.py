@@ -11,16 +11,19 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from paseo.base import Codec
+from paseo.base import Codec, HasHash, HasLatentSpace
 from paseo.codecs.weights import weights_hash
 from paseo.train.arrays import ArrayWriter, open_array
 from paseo.train.data import ImageSet
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 SHARD = 2048  # images per file
 _BATCH = 32
@@ -50,7 +53,7 @@ class Latents:
 
 
 def encode_rows(
-    images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Any
+    images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Accelerator
 ) -> Latents:
     """Apply `row(x, position)` to blocks x of images at `position`… and keep its (B, variants, c, h, w)
     results.
@@ -81,7 +84,9 @@ def encode_rows(
     return Latents([open_array(p) for p in paths])
 
 
-def clean_latents(codec: Codec, images: ImageSet, cache: Path, accelerator: Any, bf16: bool) -> Latents:
+def clean_latents(
+    codec: Codec, images: ImageSet, cache: Path, accelerator: Accelerator, bf16: bool
+) -> Latents:
     """E(x) and E(mirrored x) of every image."""
 
     def row(x: Tensor, position: int) -> Tensor:
@@ -101,10 +106,15 @@ def encode(codec: Codec, x: Tensor, device: torch.device, bf16: bool) -> Tensor:
 
 def codec_digest(codec: Codec) -> str:
     """SHA-256 that names the codec's latent space: its own record, or else over all its weights."""
-    known = getattr(codec, "hash", "")
+    known = codec.hash if isinstance(codec, HasHash) else ""
     if known or not isinstance(codec, nn.Module):
         return str(known)
     return weights_hash(codec.state_dict())
+
+
+def latent_space_of(codec: Codec, otherwise: str) -> str:
+    """The name of the codec's latent space, or another one where it has none."""
+    return codec.latent_space if isinstance(codec, HasLatentSpace) else otherwise
 
 
 def digest(*parts: object) -> str:

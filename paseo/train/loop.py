@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,9 @@ from paseo.errors import BadInput, NotFinite
 from paseo.lock import locked
 from paseo.train.config import LoopConfig
 from paseo.train.state import CHECKPOINT, Ema, Log, load_checkpoint, plot_log, save_checkpoint
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 _PLOT_SECONDS = 60.0  # between two plots
 
@@ -158,14 +161,14 @@ class _Stop:
 # ---- loop
 
 
-def run(recipe: Recipe, config: LoopConfig, accelerator: Any) -> Trained:
+def run(recipe: Recipe, config: LoopConfig, accelerator: Accelerator) -> Trained:
     """Train `recipe` until its budget is used up or it is interrupted; one training per folder at a time."""
     with locked(config.out, "training") if accelerator.is_main_process else contextlib.nullcontext():
         return _Run(recipe, config, accelerator).go()
 
 
 class _Run:
-    def __init__(self, recipe: Recipe, config: LoopConfig, accelerator: Any) -> None:
+    def __init__(self, recipe: Recipe, config: LoopConfig, accelerator: Accelerator) -> None:
         self.recipe, self.config, self.accelerator = recipe, config, accelerator
         self.ranks, self.rank, self.main = (
             accelerator.num_processes,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -23,18 +23,30 @@ from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
+from paseo.setting import values_of
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, load_images
 from paseo.train.draws import FamilyDraw, family_of
 from paseo.train.export import load_codec
 from paseo.train.family import FamilyRecipe, export_family
 from paseo.train.jacobian import secant_loss
-from paseo.train.latents import Latents, clean_latents, codec_digest, digest, encode, encode_rows
+from paseo.train.latents import (
+    Latents,
+    clean_latents,
+    codec_digest,
+    digest,
+    encode,
+    encode_rows,
+    latent_space_of,
+)
 from paseo.train.loop import Trained, derive, run, session
 from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.pairs import load_pairs
 from paseo.train.pictures import CROPS_HELP, DATA_HELP, check_crops, load_pictures
 from paseo.train.splits import HELP, split
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 _VALIDATION_IMAGES = 128
 _VALIDATION_NOISE = 0.02  # σ_y = 0.01 of [0,1] images
@@ -103,18 +115,19 @@ class OperatorTraining(LoopConfig):
     def __post_init__(self) -> None:
         if self.recipe not in ("default", "paper"):
             raise BadInput(f"recipe is {self.recipe!r}, expected default or paper.")
+        given = values_of(self)
         for f in fields(self) if self.recipe == "paper" else ():
-            if f.name in PAPER and getattr(self, f.name) == f.default:
+            if f.name in PAPER and given[f.name] == f.default:
                 object.__setattr__(self, f.name, PAPER[f.name])
         super().__post_init__()
         object.__setattr__(self, "data", None if self.data is None else str(self.data))
         check_crops(self.crops, 8)
         family = self.task is not None and family_of(self.task) is not None
-        for name in ("crops", "local"):
-            if getattr(self, name) and not family:
+        for name, value in (("crops", self.crops), ("local", self.local)):
+            if value and not family:
                 raise BadInput(f"{name} belongs to a family: give it with --task family.")
-        for name in ("measurements", "jacobian"):
-            if getattr(self, name) and family:
+        for name, value in (("measurements", self.measurements), ("jacobian", self.jacobian)):
+            if value and family:
                 raise BadInput(f"{name} is for one degradation: a family draws a new one for every sample.")
         if (self.task is None) == (self.pairs is None):
             raise BadInput(
@@ -151,7 +164,7 @@ class OperatorRecipe:
         measurement: Measurement,
         config: OperatorTraining,
         cache: Path,
-        accelerator: Any,
+        accelerator: Accelerator,
     ) -> None:
         self.codec, self.images, self.measurement, self.config = codec, images, measurement, config
         self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)
@@ -208,7 +221,7 @@ class OperatorRecipe:
 
     # Stored measurements: the noise level of variant 2k + mirror of image i is a function of (seed, i, k).
 
-    def _encode_measurements(self, cache: Path, accelerator: Any) -> Latents:
+    def _encode_measurements(self, cache: Path, accelerator: Accelerator) -> Latents:
         count = self.config.measurements
 
         def row(x: Tensor, position: int) -> Tensor:
@@ -318,7 +331,7 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trai
 
 
 def _train_family(
-    config: OperatorTraining, codec: Codec, draw: FamilyDraw, cache: Path, accelerator: Any
+    config: OperatorTraining, codec: Codec, draw: FamilyDraw, cache: Path, accelerator: Accelerator
 ) -> Trained:
     assert config.data is not None
     with accelerator.main_process_first():
@@ -355,7 +368,7 @@ def _export(outcome: Trained, recipe: OperatorRecipe, config: OperatorTraining) 
     assert isinstance(net, OperatorNet)
     net.spec = OperatorConfig(
         channels=recipe.latents.shape[0],
-        latent_space=getattr(recipe.codec, "latent_space", config.model),
+        latent_space=latent_space_of(recipe.codec, config.model),
         vae_hash=codec_digest(recipe.codec),
         degradation=config.name or recipe.measurement.name,
         degradation_params=recipe.measurement.params,

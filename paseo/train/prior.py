@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.files import read_json
-from paseo.priors.embedded import velocity_net
+from paseo.priors.embedded import EmbeddedPrior, velocity_net
 from paseo.priors.local_net import LocalUNet
 from paseo.priors.net import FlowUNet
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.export import codec_folder, copy_file, half, load_codec, write_model_config, write_weights
-from paseo.train.latents import Latents, clean_latents, codec_digest, encode
+from paseo.train.latents import Latents, clean_latents, codec_digest, encode, latent_space_of
 from paseo.train.loop import Trained, derive, run, session
 from paseo.train.pictures import (
     CROPS_HELP,
@@ -34,6 +34,9 @@ from paseo.train.pictures import (
     load_pictures,
 )
 from paseo.train.splits import HELP
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 _VALIDATION_IMAGES = 256
 EXPORT = "model"  # folder of the exported model below OUT
@@ -138,7 +141,7 @@ class PriorRecipe:
     """The loss and the validation of the flow network."""
 
     def __init__(
-        self, codec: Codec, pictures: Pictures, config: PriorTraining, cache: Path, accelerator: Any
+        self, codec: Codec, pictures: Pictures, config: PriorTraining, cache: Path, accelerator: Accelerator
     ) -> None:
         self.config, self.device, self.codec = config, accelerator.device, codec
         if isinstance(codec, nn.Module):
@@ -220,10 +223,13 @@ def _initial(config: PriorTraining, channels: int) -> nn.Module:
         return velocity_net(wanted)
     from paseo.models import load_model
 
-    net: Any = getattr(load_model(config.start).prior, "net", None)
-    has = {k: v for k, v in getattr(net, "config", {}).items() if k in wanted or k == "kind"}
-    if not isinstance(net, FlowUNet | LocalUNet) or has != wanted:
-        raise BadInput(f"The prior of {config.start} is {has or type(net).__name__}, expected {wanted}.")
+    prior = load_model(config.start).prior
+    if not isinstance(prior, EmbeddedPrior):
+        raise BadInput(f"The prior of {config.start} is a {type(prior).__name__}, expected {wanted}.")
+    net = prior.net
+    has = {k: v for k, v in net.config.items() if k in wanted or k == "kind"}
+    if has != wanted:
+        raise BadInput(f"The prior of {config.start} is {has}, expected {wanted}.")
     return net.requires_grad_(True).train()
 
 
@@ -236,7 +242,7 @@ def _export(outcome: Trained, recipe: PriorRecipe, config: PriorTraining, source
     digests = {"prior.safetensors": write_weights(net, folder / "prior.safetensors")}
     base: dict[str, Any] = {
         "name": name,
-        "latent_space": getattr(recipe.codec, "latent_space", config.model),
+        "latent_space": latent_space_of(recipe.codec, config.model),
         "size": config.crops[0] if config.crops else config.size,
     }
     if source is not None:

@@ -52,6 +52,7 @@ def test_what_json_cannot_hold_and_what_is_no_number_is_refused(sampler: Any, de
         b"1",
     ]
     wrong += [0, 1, 1.0] if declared.kind == "switch" else [True, False]
+    wrong = [w for w in wrong if w != []] if declared.kind == "names" else wrong  # none of them is a value
     wrong += [1.5, 3.0] if declared.kind == "whole number" else []
     wrong += [] if declared.optional else [None]
     for value in wrong:
@@ -62,6 +63,8 @@ def test_what_json_cannot_hold_and_what_is_no_number_is_refused(sampler: Any, de
 @pytest.mark.parametrize(("sampler", "declared"), ALL)
 def test_the_command_line_refuses_them_too(sampler: Any, declared: Setting) -> None:
     for text in ("inf", "-inf", "nan", "1e400", "Infinity", "NaN", "9" * 5000, "", "\x00"):
+        if declared.kind == "names" and not text:
+            continue  # none of them is a value
         with pytest.raises(BadInput):
             with_settings(sampler, [f"{declared.name}={text}"])
 

@@ -36,16 +36,21 @@ def check_operator(
     \b
       paseo check-operator                                       all operators of the embedded model
       paseo check-operator sr4 --images photos                   one, on images of your own
+      paseo check-operator jpeg:35 blur:2                        the one of the family, told these
       paseo check-operator fog:fog --operator runs/fog/operator  one you have trained
     """
+    from paseo.base import BindsDegradation
     from paseo.degrade import task as find_task
     from paseo.errors import BadInput
     from paseo.models import load_model
     from paseo.operators.check import check_operator as check_one
-    from paseo.operators.store import load_operator
+    from paseo.problem import Padded, bound
+    from paseo.recipe import Request, resolve
+    from paseo.recipe.family import FAMILY
+    from paseo.recipe.load import load_operator_of
 
     loaded = load_model(model)
-    names = tasks or loaded.tasks
+    names = tasks or [name for name in loaded.tasks if name != FAMILY]
     if not names or (operator is not None and len(names) != 1):
         raise BadInput(
             "--operator needs the one task it was trained for."
@@ -56,12 +61,11 @@ def check_operator(
     results = []
     with progress(len(names) * len(x), "check", "image") as bar:
         for name in names:
-            H = (
-                load_operator(operator, codec_hash=loaded.hashes.get("codec", ""))
-                if operator
-                else loaded.operator(name)
-            )
-            check = partial(check_one, H, loaded.codec, find_task(name).degradation, x, name=name)
+            recipe = resolve(Request(model=model, task=name, operator=str(operator) if operator else None))
+            H, degradation = load_operator_of(recipe, loaded).operator, find_task(name).degradation
+            if isinstance(H, BindsDegradation) and H.serves_family:
+                H = bound(H, sigma, degradation, Padded(loaded.codec, (loaded.size, loaded.size)))
+            check = partial(check_one, H, loaded.codec, degradation, x, name=name)
             results.append(
                 check(sigma_y=sigma, directions=directions, seed=seed, progress=lambda *_: bar.update())
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from paseo.apps.inputs import Job
+from paseo.apps.inputs import Job, named_file
 from paseo.apps.job import Plan, Restoration
 from paseo.apps.loop import Outcome
 from paseo.errors import BadInput, MissingWeights
@@ -27,8 +27,10 @@ def recorded(sidecar: Path, inputs: list[Path], out: Path) -> tuple[list[Job], R
         raise BadInput(f"{source} is not the image of the record: its SHA-256 differs.")
     run = Restoration(_plan_of(record, sidecar.parent))
     _check_weights(record, run)
-    named = out.suffix.lower() == ".png"
-    return [Job(source, out.parent if named else out, out.stem if named else sidecar.stem, source.name)], run
+    ending = Path(record["outputs"][0]["file"]).suffix if record["outputs"] else ".png"
+    if named_file(out):
+        return [Job(source, out.parent, out.stem, source.name, out.suffix.lower())], run
+    return [Job(source, out, sidecar.stem, source.name, ending)], run
 
 
 def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
@@ -43,6 +45,8 @@ def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
             seeds=tuple(int(s) for s in record["seeds"]),
             degrade=bool(record["degrade"]),
             batch=int(record["batch"]),
+            together=int(record.get("together", 1)),
+            metadata=bool(record.get("metadata", False)),  # older runs left EXIF and profile behind
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"The record is incomplete: {error}.") from None
@@ -54,7 +58,7 @@ def _check_weights(record: dict[str, Any], run: Restoration) -> None:
     then["identity"] = (record.get("recipe") or {}).get("identity") or {}
     now = {
         "model": {name: run.model.hashes.get(name) for name in then["model"]},
-        "operator": run.operator(run.plan.recipe).sha256,
+        "operator": None if run.plan.recipe.idle else run.operator(run.plan.recipe).sha256,
         "identity": {name: run.model.identity.get(name) for name in then["identity"]},
     }
     for what, told in then.items():

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paseo.apps.console import JsonOption, emit, say, steps_on
-from paseo.apps.inputs import collect
-from paseo.apps.loop import Outcome, run_jobs
+from paseo.apps.console import JsonOption, emit, say
 
 if TYPE_CHECKING:
+    from paseo.apps.loop import Outcome
     from paseo.recipe import Request
 
 
 def restore(
     inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="IN...", help="Images, or folders searched with their sub-folders."),
+        list[str] | None,
+        typer.Argument(
+            metavar="IN...",
+            help="Images, folders searched with their sub-folders, lists (.txt, .csv, .parquet), .tar, s3://…",
+        ),
     ] = None,
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="OUT", help="Folder for the results, or the name of one PNG."),
-    ] = Path("restored"),
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="OUT",
+            help="Folder for the results; a .tar; s3://…; or the name of one .png, .jpg, .webp or .tif.",
+        ),
+    ] = "restored",
     task: Annotated[
         str,
         typer.Option(
             "--task",
             "-t",
-            help="What happened to the images: sr4, sr8, blur, inpaint, jpeg, or module:function. "
-            "An operator knows its own.",
+            help="What happened to the images: jpeg:QUALITY, blur:WIDTH, motion:LENGTH@ANGLE, sr:FACTOR, "
+            "noise:SIGMA, a chain such as blur:1.5,sr:2,jpeg:60; the paper's sr4, sr8, blur, inpaint, jpeg; "
+            "module:function; or auto, which reads it off each file. An operator knows its own.",
         ),
     ] = "",
     model: Annotated[
@@ -87,11 +95,25 @@ def restore(
         typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting of the sampler."),
     ] = None,
     batch: Annotated[
-        int, typer.Option(min=1, help="Draws computed at the same time; less needs less memory.")
-    ] = 4,
+        str | None,
+        typer.Option(
+            help="Pictures of one size and draws computed at the same time: a number, or auto. "
+            "By default one picture, four draws."
+        ),
+    ] = None,
     skip_existing: Annotated[
         bool, typer.Option("--skip-existing", help="Leave out inputs whose results are already there.")
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N", help="Only part I (from 0) of N; SLURM arrays and torchrun set it by themselves."
+        ),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Who computes: local, or ray (on a cluster).")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Ray: a running cluster, auto finds one; else one is started here.")
+    ] = None,
     prompt: Annotated[str | None, typer.Option(help="Stable Diffusion: what the image shows.")] = None,
     negative_prompt: Annotated[
         str | None, typer.Option(help="Stable Diffusion: what it does not show.")
@@ -99,10 +121,8 @@ def restore(
     guidance: Annotated[
         float | None, typer.Option(help="Stable Diffusion: how far to follow the prompt; 1 as trained.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Stable Diffusion: auto, cpu, cuda, mps.")] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="Stable Diffusion: precision of the network: fp32, bf16, fp16.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="Where it runs: auto, cpu, cuda, mps.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Precision of the network: fp32, bf16, fp16.")] = None,
     offload: Annotated[
         bool, typer.Option("--offload", help="Stable Diffusion: keep idle parts in main memory.")
     ] = False,
@@ -118,6 +138,7 @@ def restore(
     """Restore images: draws from the posterior, given a degraded image.
 
     \b
+      paseo restore photo.jpg -o out                            what happened is read off the file
       paseo restore small.png -o out --task sr4                 one file
       paseo restore photos -o out --task jpeg --skip-existing   a folder; goes on where it stopped
       paseo restore a.png -o out --task sr4 --samples 8         a_s0.png … a_s7.png, a_mean.png, a_std.png
@@ -126,19 +147,26 @@ def restore(
       paseo restore a.png -o out --task sr8 --set relaxation=0.3 --set steps=40
       paseo restore a.png -o out --task sr4 --model stabilityai/stable-diffusion-3.5-medium --operator
       OPERATOR_FOLDER
+      paseo restore photos -o out --task jpeg --batch auto      pictures of one size in one pass: faster
+      paseo restore list.csv -o out.tar --task jpeg --shard 0/8 one part of eight; results in tars
       paseo restore --replay out/a.json -o again                the same once more
 
     Each input gives OUT/<stem>.png (or one per draw) and OUT/<stem>.json, the record of how it was made.
-    Every file uses the same seeds, so an image comes out the same alone or in a folder. A file that cannot be
+    Every file uses the same seeds, so an image comes out the same alone or in a folder (with --batch, but for
+    the last bit of a few pixels). A file that cannot be
     read is reported and the others go on; the exit code is then 1.
     """
     from paseo.apps.job import Plan, Restoration
+    from paseo.apps.runs import Wanted, run
+    from paseo.lab.bench.run import Shard
     from paseo.recipe import resolve
 
+    part = Shard.parse(shard)
     if replay is not None:
         from paseo.apps.cli.replay import recorded
 
-        jobs, work = recorded(replay, inputs or [], out)
+        jobs, work = recorded(replay, [Path(given) for given in inputs or []], Path(out))
+        wanted = Wanted(work, jobs, out, fill=True)
     else:
         recipe = resolve(
             requested(
@@ -159,22 +187,27 @@ def restore(
                 offload=offload,
                 tiling=tiling,
                 no_t5=no_t5,
+                degrade=degrade,
             )
         )
         seeds = tuple(range(seed, seed + samples))
-        work = Restoration(Plan(recipe, mask, seeds, degrade, batch))
-        jobs = collect(inputs or [], out)
-    work.load()  # missing weights are not the fault of a file
-    for reason in work.plan.recipe.why:
-        say(reason)
-    outcome = run_jobs(
-        jobs,
-        lambda job, bar: work(job, steps_on(bar)),
-        verb="restore",
-        done=work.done if skip_existing else lambda job: False,
-    )
+        draws, together = batches(batch, samples)
+        plan = Plan(recipe, mask, seeds, degrade, draws, together)
+        wanted = Wanted.of(Restoration(plan), inputs or [], out, part, skip=skip_existing)
+    outcome = run(wanted, engine, address, keep=json is not None, quiet=json == "-")
     _report(outcome, replay, json)
     raise typer.Exit(outcome.code)
+
+
+def batches(text: str | None, samples: int) -> tuple[int, int | None]:
+    """(draws of a picture, pictures) that are computed at the same time; None pictures: as many as fit."""
+    if text is None:
+        return 4, 1
+    if text == "auto":
+        return max(4, samples), None
+    if not text.isdecimal() or not 1 <= int(text) <= 4096:
+        raise typer.BadParameter(f"--batch {text} is neither auto nor a number from 1 to 4096.")
+    return int(text), max(1, int(text) // samples)
 
 
 def requested(
@@ -196,14 +229,16 @@ def requested(
     offload: bool = False,
     tiling: bool = False,
     no_t5: bool = False,
+    degrade: bool = False,
     **others: object,
 ) -> Request:
     """What was typed, as a request; `others` are options that are not the recipe's, such as the seed."""
+    from paseo.models import AUTO
     from paseo.recipe import Request
 
     return Request(
         model=model,
-        task=task,
+        task=task or ("" if degrade else AUTO),  # a sharp picture does not tell what to do to it
         mask=mask is not None,
         operator=operator,
         method=method,
@@ -224,12 +259,19 @@ def requested(
     )
 
 
+def _with_notes(result: dict[str, Any], bar: Any) -> dict[str, Any]:
+    """What was found out about one file, said as it is found."""
+    for note in result["notes"]:
+        bar.clear()
+        say(note)
+    return result
+
+
 def _report(outcome: Outcome, replay: Path | None, json: str | None) -> None:
     result = outcome.as_json()
     if replay is not None:
         from paseo.apps.cli.replay import compared
 
         result |= compared(replay, outcome)
-    written = [path for entry in outcome.results for path in entry.get("outputs", [])]
-    emit(json, result, "\n".join(written))
+    emit(json, result)
     say(outcome.text("restored") + (f"; {result['comparison']}" if "comparison" in result else ""))

@@ -399,6 +399,7 @@ class PaseoPipeline(DiffusionPipeline):
                     codec=self.codec,
                     sigma_y=wanted.sigma_y,
                     seeds=seeds,
+                    carry=wanted.carry,
                     watch=watcher,
                 )
             except Cancelled:

@@ -11,7 +11,7 @@ from paseo.base import Step
 from paseo.errors import BadInput, Cancelled
 
 Callback = Callable[[Any, int, float, dict[str, Tensor]], dict[str, Tensor] | None]
-TENSORS = {"latents": "x", "clean_latents": "z"}  # callback name → field of a step
+TENSORS = ("latents", "clean_latents")  # what a callback may ask for: x and z of a step
 
 
 class Watcher:
@@ -28,7 +28,8 @@ class Watcher:
         self.bar.update()
         returned: dict[str, Tensor] = {}
         if self.callback is not None:
-            shown = {name: getattr(step, TENSORS[name]) for name in self.wanted}
+            known = {"latents": step.x, "clean_latents": step.z}
+            shown = {name: known[name] for name in self.wanted}
             returned = self.callback(self.pipe, step.index, step.point.t, shown) or {}
         self.last = step.z
         if self.pipe.interrupt:

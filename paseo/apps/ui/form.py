@@ -26,7 +26,7 @@ from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.images import Picture, fit_square, read, save_png
 from paseo.models import AUTO, DEFAULT
-from paseo.recipe import Request, resolve
+from paseo.recipe import Request, examine_file, resolve, resolve_found
 
 MAX_MEGABYTES = 20  # of one upload
 MAX_PIXELS = 24_000_000  # of one upload: a photograph of a good camera
@@ -48,7 +48,7 @@ class Form:
     preset: str | None = None  # whose kept settings; the model's otherwise
     draws: int = 1
     seed: int = 0
-    sigma: float = 0.01  # in [0,1] units
+    sigma: float | None = 0.01  # in [0,1] units; None: the task's own
     fit: bool = True  # bring a sharp picture to the size the model knows
     keep_known: bool | None = None  # None: where a hole was painted
     hole: Image.Image | None = None  # painted, white is filled; None takes the task's own
@@ -68,7 +68,7 @@ class Form:
             method=self.method,
             preset=self.preset,
             settings=self.settings,
-            sigma_y=float(self.sigma),
+            sigma_y=None if self.sigma is None else float(self.sigma),
             keep_known=self.keep_known if find_task(self.task).masks else None,
         )
 
@@ -102,6 +102,8 @@ def prepare(form: Form, root: Path, size: int) -> Prepared:
     if not form.picture:
         raise BadInput("There is no picture yet: drop one, or click on a sample below.")
     _check_numbers(form)
+    if form.task == AUTO and form.way == SHOW:
+        raise BadInput("A sharp picture does not tell what to do to it: choose what is to happen to it.")
     folder = root / secrets.token_hex(8)
     try:
         return _prepared(form, form.picture, folder, size)
@@ -120,12 +122,16 @@ def _prepared(form: Form, upload: str, folder: Path, size: int) -> Prepared:
         source.parent.mkdir(parents=True)
         shutil.copyfile(upload, source)
     picture = readable(source)
+    found = examine_file(source) if form.task == AUTO else None
+    if found is not None:
+        form = replace(form, task=found.task, sigma=None)
     mask = None
     if form.hole is not None and form.painted:
         mask = save_png(folder / "mask.png", fitted_hole(form.hole, picture.size))
     _check_size(form, picture)
     seeds = tuple(range(form.seed, form.seed + form.draws))
-    plan = Plan(resolve(form.request()), mask, seeds, degrade=form.way == SHOW)
+    recipe = resolve(form.request()) if found is None else resolve_found(form.request(), found)
+    plan = Plan(recipe, mask, seeds, degrade=form.way == SHOW)
     job = Job(source, folder, source.stem, source.name)
     return Prepared(plan, job, picture, command_line(form, plan, source.name), fitted)
 
@@ -138,7 +144,7 @@ def _check_numbers(form: Form) -> None:
         )
     if not 0 <= form.seed <= MAX_SEED:
         raise BadInput(f"The seed {form.seed} cannot be used: choose 0 to {MAX_SEED}.")
-    if not 0 <= form.sigma <= 1:
+    if form.sigma is not None and not 0 <= form.sigma <= 1:
         raise BadInput(
             f"The noise {form.sigma} cannot be used: it is a standard deviation of images in [0,1], such "
             "as 0.01."
@@ -195,7 +201,8 @@ def command_line(form: Form, plan: Plan, source: str) -> str:
     words += ["--preset", form.preset] if form.preset is not None else []
     words += ["--samples", str(len(plan.seeds))] if len(plan.seeds) > 1 else []
     words += ["--seed", str(plan.seeds[0])] if plan.seeds[0] else []
-    words += ["--sigma", f"{form.sigma:g}"] if form.sigma != find_task(form.task).sigma_y else []
+    own = form.sigma is None or form.sigma == find_task(form.task).sigma_y
+    words += [] if own else ["--sigma", f"{form.sigma:g}"]
     words += ["--mask", "mask.png"] if plan.mask is not None else []
     words += ["--degrade"] if plan.degrade else []
     if plan.recipe.keep_known != form.painted:

@@ -16,14 +16,17 @@ import torch
 from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.apps.ui.form import Form, prepare
 from paseo.apps.ui.results import Result, collect
+from paseo.apps.ui.sliders import TITLES, choice_of, example
 from paseo.apps.ui.work import Progress, run
 from paseo.base import Problem
 from paseo.degrade import task as find_task
 from paseo.degrade import tasks
 from paseo.errors import BadInput, Cancelled, PaseoError
-from paseo.models import DEFAULT, Model, load_model, real_name
+from paseo.models import AUTO, DEFAULT, Model, load_model, real_name
 from paseo.problem import pose
 from paseo.recipe import Request, resolve
+from paseo.recipe.family import FAMILY
+from paseo.recipe.load import load_operator_of
 from paseo.samplers import METHODS, within
 from paseo.settings.presets import presets
 from paseo.units import to_unit
@@ -67,10 +70,15 @@ class PageState:
     def task_choices(self, model: str) -> list[Choice]:
         """Tasks that the model has an operator for."""
         known = self.model(model).tasks
-        return [(t.title, t.name) for t in tasks() if t.name in known]
+        choices = [(t.title, t.name) for t in tasks() if t.name in known]
+        if FAMILY in known:
+            choices += [(title, choice) for choice, title in TITLES.items()]
+            choices.append(("Find out from the file", AUTO))
+        return choices
 
     def method_choices(self, model: str, task: str) -> list[Choice]:
         """Methods that can restore this task with this model, asked one by one."""
+        task = choice_of(task)
         if (model, task) not in self.methods:
             problem = self._problem(model, task)
             able = [(m.title, m.name) for m in METHODS.values() if m.default.unsupported(problem) is None]
@@ -81,13 +89,13 @@ class PageState:
     @torch.no_grad()
     def _problem(self, name: str, task: str) -> Problem:
         """A grey picture's, to ask methods about."""
-        model, chosen = self.model(name), find_task(task)
+        model, chosen = self.model(name), find_task(example("jpeg:" if task == AUTO else task))
         size = (model.size, model.size)
         return pose(
             to_unit(chosen.degradation(torch.zeros(1, 3, *size))),
             prior=model.prior,
             codec=model.codec,
-            operator=model.operator(task),
+            operator=load_operator_of(resolve(Request(model=name, task=chosen)), model).operator,
             degradation=chosen.degradation,
             sigma_y=chosen.sigma_y,
             size=size,
@@ -187,8 +195,8 @@ class PageState:
 
 
 def kept(model: str, task: str, method: str) -> Any:
-    """The sampler as tuned for model and task."""
-    return resolve(Request(model=model, task=task, method=method)).sampler
+    """The sampler as tuned for model and task; numbers behind a slider do not matter here."""
+    return resolve(Request(model=model, task=example(task), method=method)).sampler
 
 
 def settings_of(model: str, task: str, method: str) -> dict[str, Any]:

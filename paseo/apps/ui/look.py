@@ -106,9 +106,11 @@ def clock(seconds: float) -> str:
 
 def finished(result: Result) -> str:
     draws = sum(row.name != "mean" for row in result.rows)
+    if result.nfe == 0:
+        return note(result.said or "Nothing to restore.")
     return note(
         f"Done: {draws} {'draw' if draws == 1 else 'draws'}, {result.nfe} denoiser calls each, "
-        f"{clock(result.seconds)}."
+        f"{clock(result.seconds)}." + (f" {result.said}." if result.said else "")
     )
 
 

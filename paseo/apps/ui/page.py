@@ -12,6 +12,7 @@ from paseo.apps.ui.fields import KINDS
 from paseo.apps.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
 from paseo.apps.ui.handlers import PageState, boxes
 from paseo.apps.ui.results import Result, enlarged
+from paseo.apps.ui.sliders import CHOICES, SLIDERS, sentence
 from paseo.apps.ui.wiring import (
     ASKED,
     cancel,
@@ -28,6 +29,7 @@ from paseo.apps.ui.wiring import (
 from paseo.apps.ui.work import Progress
 from paseo.errors import PaseoError
 from paseo.images import fit_square, to_pil
+from paseo.models import AUTO
 
 TITLE = """# PASEO
 Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small
@@ -89,6 +91,10 @@ def _question(gr: Any, state: PageState) -> dict[str, Any]:
             list(state.models), value=first, label="Model", elem_id="model", visible=len(state.models) > 1
         )
         ask["task"] = gr.Dropdown(choices, value=choices[0][1], label="What happened to it", elem_id="task")
+    with gr.Row():
+        for name in ("first", "second"):
+            ask[name] = gr.Slider(0, 1, value=0, visible=False, elem_id=name)
+    ask["told"] = gr.HTML(look.note(sentence(choices[0][1], [])), elem_id="told")
     with gr.Group(visible=False) as ask["masking"]:
         ask["editor"] = gr.ImageEditor(
             label="Paint what to fill",
@@ -146,12 +152,39 @@ def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
         trigger(look_at, seen, [ask["about"], ask["editor"]], **quick)
     ask["task"].change(lambda t: gr.update(visible=masks(t)), ask["task"], ask["masking"], **quick)
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
+    _slider_events(gr, ask, quick)
 
     def of_model(model: str) -> Any:
         choices = state.task_choices(model)
         return gr.update(choices=choices, value=choices[0][1] if choices else None)
 
     ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
+
+
+def _slider_events(gr: Any, ask: dict[str, Any], quick: dict[str, Any]) -> None:
+    """The chosen degradation's sliders, and one sentence about what they say."""
+    sliders = [ask["first"], ask["second"]]
+
+    def of_task(task: str) -> list[Any]:
+        shown = CHOICES.get(task, ())
+        updates = [
+            gr.update(label=s.label, minimum=s.low, maximum=s.high, step=s.step, value=s.value, visible=True)
+            for s in shown
+        ]
+        updates += [gr.update(visible=False)] * (SLIDERS - len(shown))
+        own = bool(shown) or task == AUTO  # these say their noise themselves
+        return [
+            *updates,
+            gr.update(visible=not own),
+            look.note(sentence(task, [s.value for s in shown])),
+        ]
+
+    def of_slider(task: str, *numbers: float) -> str:
+        return look.note(sentence(task, list(numbers)))
+
+    ask["task"].change(of_task, ask["task"], [*sliders, ask["sigma"], ask["told"]], **quick)
+    for slider in sliders:
+        slider.release(of_slider, [ask["task"], *sliders], ask["told"], **quick)
 
 
 # ---- right: restore

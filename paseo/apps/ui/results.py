@@ -46,6 +46,7 @@ class Result:
     seconds: float
     sigma_y: float
     command: str
+    said: str = ""  # what was read off the file
 
     @property
     def sidecar(self) -> Path:
@@ -82,6 +83,7 @@ def collect(prepared: Prepared) -> Result:
         seconds=record["seconds"],
         sigma_y=plan.recipe.sigma_y,
         command=prepared.command,
+        said=plan.recipe.why[0] if plan.recipe.found is not None else "",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,12 @@ from paseo.apps.ui import look
 from paseo.apps.ui.admit import admitted
 from paseo.apps.ui.form import OWN, SHOW, Form, painted
 from paseo.apps.ui.handlers import PageState, kept
+from paseo.apps.ui.sliders import CHOICES, choice_of, typed_task
 from paseo.degrade import tasks
 from paseo.errors import BadInput, PaseoError
 from paseo.images import EXTENSIONS
-from paseo.models import DEFAULT, ROOT
+from paseo.models import AUTO, DEFAULT, ROOT
+from paseo.setting import values_of
 from paseo.settings.parse import with_settings
 
 MAX_COUNT = 1000  # of steps, inner steps and whatever else is counted
@@ -26,6 +27,8 @@ ASKED = (
     "way",
     "model",
     "task",
+    "first",
+    "second",
     "seed",
     "sigma",
     "fit",
@@ -100,10 +103,14 @@ def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> F
         if values["picture"]:
             values["picture"] = own_picture(state, values["picture"])
         check_choices(state, values["way"], values["model"], values["task"], method)
+        turned = [number(values.pop(name), "slider") for name in ("first", "second")]
         hole = painted(values.pop("editor"))
         settings = state.assignments(values["model"], values["task"], method, names, pool)
         check_settings(kept(values["model"], values["task"], method), settings)
-        numbers = {"seed": whole(values.pop("seed"), "seed"), "sigma": number(values.pop("sigma"), "noise")}
+        choice, sigma = values["task"], number(values.pop("sigma"), "noise")
+        values["task"] = typed_task(choice, turned)
+        own = choice in CHOICES or choice == AUTO  # these say their noise themselves
+        numbers = {"seed": whole(values.pop("seed"), "seed"), "sigma": None if own else sigma}
         ticked = bool(values.pop("keep_known"))
         known = ticked if hole is not None else None  # the box is about painted holes
         form: dict[str, Any] = {**values, **numbers, "fit": bool(values["fit"]), "keep_known": known}
@@ -117,7 +124,7 @@ def check_choices(state: PageState, way: object, model: object, task: object, me
     """Gradio's widgets are drawn in the browser: what arrives here may be anything."""
     one_of(way, [SHOW, OWN], "way")
     one_of(model, list(state.models), "model")
-    one_of(task, [name for _, name in state.task_choices(str(model))], "task")
+    one_of(choice_of(str(task)), [name for _, name in state.task_choices(str(model))], "task")
     one_of(method, [name for _, name in state.method_choices(str(model), str(task))], "method")
 
 
@@ -141,11 +148,10 @@ def one_of(value: object, offered: list[str], what: str) -> None:
 def check_settings(sampler: Any, settings: tuple[str, ...]) -> None:
     """A run must end while somebody waits for it."""
     changed = with_settings(sampler, settings)
-    for f in fields(changed):
-        value = getattr(changed, f.name)
+    for name, value in values_of(changed).items():
         if isinstance(value, int) and value > MAX_COUNT:
             raise BadInput(
-                f"{f.name}={value} is more than the {MAX_COUNT} this page computes. Use `paseo restore`."
+                f"{name}={value} is more than the {MAX_COUNT} this page computes. Use `paseo restore`."
             )
     if changed.nfe > MAX_NFE:
         raise BadInput(

@@ -25,7 +25,12 @@ class Conv(nn.Module):
     """Convolution, batch norm, ReLU."""
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int | tuple[int, int] = 1, stride: int = 1, padding: Any = 0
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int | tuple[int, int] = 1,
+        stride: int = 1,
+        padding: int | tuple[int, int] = 0,
     ) -> None:
         super().__init__()
         self.conv = nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False)
@@ -156,8 +161,8 @@ class Inception(nn.Module):
         x = F.interpolate(x, (SIDE, SIDE), mode="bilinear", align_corners=False) * 2 - 1
         x = F.max_pool2d(self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x))), 3, 2)
         x = F.max_pool2d(self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(x)), 3, 2)
-        for name in ("5b", "5c", "5d", "6a", "6b", "6c", "6d", "6e", "7a", "7b", "7c"):
-            x = getattr(self, f"Mixed_{name}")(x)
+        for mixed in (module for name, module in self.named_children() if name.startswith("Mixed_")):
+            x = mixed(x)
         return x.mean(dim=(2, 3))
 
 

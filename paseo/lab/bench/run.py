@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from paseo.errors import BadInput
 from paseo.files import atomic, write_json
@@ -26,8 +26,11 @@ from paseo.lab.bench.plan import config_of, feature_names, pictures_of, setup_of
 from paseo.lock import Busy, is_held, locked
 from paseo.record import conditions
 
+if TYPE_CHECKING:
+    from paseo.lab.bench.ray_engine import RayOptions
+
 Engine = Literal["local", "ray"]
-Advance = Callable[[int], Any]
+Advance = Callable[[int], object]
 STALE = 600  # seconds after which a half-written file is nobody's
 
 
@@ -71,8 +74,7 @@ class Tally:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        names = ("cells", "skipped", "done", "failed")
-        return {**{name: getattr(self, name) for name in names}, "seconds": round(self.seconds, 3)}
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
 def run(
@@ -80,7 +82,7 @@ def run(
     engine: Engine = "local",
     shard: Shard | None = None,
     advance: Advance = lambda n: None,
-    ray_options: Any = None,
+    ray_options: RayOptions | None = None,
 ) -> Tally:
     """Compute what is missing. `advance(n)` is told of every n cells that are done, skipped or failed."""
     part = shard or Shard()
@@ -103,7 +105,9 @@ def _check_alone(folder: Path, part: Shard) -> None:
             )
 
 
-def _run(folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: Any) -> Tally:
+def _run(
+    folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: RayOptions | None
+) -> Tally:
     start = time.perf_counter()
     config, store, cells = config_of(folder), Store(folder), read_plan(folder)
     _sweep(folder)
@@ -134,7 +138,7 @@ class Computation:
     pictures: Mapping[str, Picture]
     engine: Engine
     advance: Advance
-    ray_options: Any = None
+    ray_options: RayOptions | None = None
     done: int = 0
     failed: int = 0
 

@@ -108,6 +108,7 @@ class Setup:
             degradation=self.task.degradation,
             sampler=sampler,
             sigma_y=self.sigma,
+            carry=self.recipe.carry,
             seeds=[p.seed("sample", seed) for p in pictures],
             size=pictures[0].size,
             watch=watch,

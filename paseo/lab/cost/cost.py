@@ -29,13 +29,14 @@ from torch import Tensor
 from paseo.base import Codec, Prior, Sampler
 from paseo.degrade import task as task_named
 from paseo.errors import BadInput
-from paseo.hub.device import pick_device, pick_dtype
+from paseo.hub.device import cpu_multiplies_bf16, pick_device, pick_dtype
 from paseo.lab.cost.networks import Arch, Rig, build_rig
 from paseo.lab.text import Value, columns
 from paseo.metrics.cost import Cost, synchronize
 from paseo.noise import Noise
 from paseo.operators.net import OperatorNet
 from paseo.problem import device_of, pose
+from paseo.samplers.paseo import PASEO
 from paseo.samplers.unconditional import unconditional
 from paseo.schedule import Schedule
 from paseo.settings.presets import preset
@@ -58,7 +59,7 @@ class CostRow:
     task: str
     guidance: float
     inner_steps: int  # P
-    cg_budget: int  # C
+    cg_budget: int | None  # C; None: solved exactly
     points: int  # K, of a whole run
     denoiser: float  # one call, guided or not
     encode: float
@@ -271,7 +272,7 @@ def measure_task(
     rig: Rig,
     operator: OperatorNet,
     name: str,
-    sampler: Any,
+    sampler: PASEO,
     guidance: float,
     steps: int,
     plain_peak: int,
@@ -356,5 +357,4 @@ def _default_dtype(arch: str, device: torch.device) -> str | None:
     """SD3.5 in float32 takes 10 GB: on a CPU that multiplies bfloat16 it runs in that."""
     if device.type != "cpu" or not arch.endswith("35"):
         return None
-    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public, hence looked up with care
-    return "bf16" if any(bool(getattr(torch.cpu, name, bool)()) for name in probes) else None
+    return "bf16" if cpu_multiplies_bf16() else None

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from paseo.base import BindsNoise, Codec, Counted, LatentOperator, Prior, Problem
+from paseo.base import BindsNoise, Codec, Counted, FitsSize, HasNetwork, LatentOperator, Prior, Problem
 from paseo.degrade import task as task_named
 from paseo.lab.text import Value, columns
 from paseo.metrics.cost import Cost
@@ -79,7 +79,7 @@ class MethodCosts:
 def measure_methods(
     prior: Prior,
     codec: Codec,
-    operator: Any,
+    operator: LatentOperator | BindsNoise,
     *,
     side: int,
     steps: int = 4,
@@ -152,7 +152,7 @@ def measure_method(
     )
 
 
-def allocated_peak(run: Callable[[], Any]) -> int:
+def allocated_peak(run: Callable[[], object]) -> int:
     """Most bytes that torch held at one time on the CPU, above those before, from the profiler's allocation
     record.
     """
@@ -172,13 +172,13 @@ def allocated_peak(run: Callable[[], Any]) -> int:
     return peak
 
 
-def networks(prior: Any, problem: Problem) -> list[nn.Module]:
+def networks(prior: Prior, problem: Problem) -> list[nn.Module]:
     """The modules whose weights are there anyway."""
-    found = [prior, *vars(prior).values(), problem.codec, getattr(problem.codec, "codec", None)]
-    found += [
-        *vars(getattr(problem.codec, "codec", None) or object).values(),
-        getattr(problem.operator, "net", None),
-    ]
+    found: list[object] = [prior, *vars(prior).values(), problem.codec]
+    if isinstance(problem.codec, FitsSize):
+        found += [problem.codec.codec, *vars(problem.codec.codec).values()]
+    if isinstance(problem.operator, HasNetwork):
+        found.append(problem.operator.net)
     return [m for m in found if isinstance(m, nn.Module)]
 
 
@@ -198,7 +198,7 @@ class KeptForBackward:
         self._hooks.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._hooks.__exit__(*error)
 
     def take(self, storage: torch.UntypedStorage) -> None:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, get_type_hints
 
 from paseo.errors import BadInput
 from paseo.files import write_json
+from paseo.setting import values_of
 from paseo.settings.parse import parse
 
 
@@ -131,8 +132,7 @@ def options(name: str) -> dict[str, tuple[type, Any]]:
     """The settings of an experiment: field → (type, default)."""
     kind = _module(name).Options
     hints = get_type_hints(kind)
-    defaults = kind()
-    return {f.name: (hints[f.name], getattr(defaults, f.name)) for f in fields(kind)}
+    return {name: (hints[name], default) for name, default in values_of(kind()).items()}
 
 
 def run(

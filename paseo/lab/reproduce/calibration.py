@@ -39,13 +39,16 @@ class Evidence:
     true: Tensor  # (U, 4) energy of the truth per band
 
     def __add__(self, other: Evidence) -> Evidence:
-        names = ("between", "to_truth", "ranks", "drawn", "true")
-        return Evidence(*(torch.cat([getattr(self, n), getattr(other, n)]) for n in names))
+        pairs = zip(self._parts, other._parts, strict=True)
+        return Evidence(*(torch.cat(pair) for pair in pairs))
 
     def pooled(self) -> Evidence:
         """All units as one."""
-        parts = (self.between, self.to_truth, self.ranks, self.drawn, self.true)
-        return Evidence(*(part.sum(0, keepdim=True) for part in parts))
+        return Evidence(*(part.sum(0, keepdim=True) for part in self._parts))
+
+    @property
+    def _parts(self) -> tuple[Tensor, ...]:
+        return self.between, self.to_truth, self.ranks, self.drawn, self.true
 
     def spread(self) -> tuple[float, float]:
         return _jackknife(lambda a, b: (a.sum(0) / b.sum(0)).sqrt(), self.between, self.to_truth)

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.base import HidesPixels
 from paseo.degrade import task as find_task
 from paseo.images import read, save_png
 from paseo.lab.bench.aggregate import Bench
@@ -96,9 +97,9 @@ def _one(store: Store, task: str, sha: str, entries: list[dict[str, Any]]) -> di
         "error": statistics.fmean(error),
         "worst": max(error),
     }
-    observed_at = getattr(find_task(task).degradation, "observed_at", None)
-    if observed_at is not None:
-        seen = observed_at(*std.shape)[0, 0] > 0.5
+    degradation = find_task(task).degradation
+    if isinstance(degradation, HidesPixels):
+        seen = degradation.observed_at(*std.shape)[0, 0] > 0.5
         found |= {"std_hole": std[~seen].mean().item(), "std_visible": std[seen].mean().item()}
     return found
 

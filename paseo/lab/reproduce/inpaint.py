@@ -10,11 +10,12 @@ only the other region's errors remain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from paseo.base import HidesPixels
 from paseo.degrade import task as find_task
 from paseo.images import read, save_png
 from paseo.lab.bench.aggregate import LEAST_FOR_DISTANCE, Bench
@@ -50,7 +51,7 @@ def run(o: Options) -> Study:
     bench, store = carry_out(
         o, "inpaint", methods, [TASK], reference="arc+mask", metrics=metrics, features=True
     )
-    lines: list[list[Any]] = []
+    lines: list[list[str | float | None]] = []
     for label in (m["label"] for m in methods):
         figures = [mean(bench, TASK, label, name) for name in ("psnr", "lpips", "lpips_hole")]
         lines.append([label, "here", *figures, _distance(bench, label), _seconds(bench, label)])
@@ -108,8 +109,9 @@ def regional(bench: Bench, store: Store, label: str) -> dict[str, float]:
         return {}
     x = torch.stack([read(store.path(c, ".png")).rgb for c in cells])
     truth = torch.stack([read(store.truth(c.image, c.image_sha256)).rgb for c in cells])
-    observed_at: Any = getattr(find_task(TASK).degradation, "observed_at")  # noqa: B009  masks alone have it
-    seen = observed_at(*x.shape[-2:])
+    mask = find_task(TASK).degradation
+    assert isinstance(mask, HidesPixels)
+    seen = mask.observed_at(*x.shape[-2:])
     rows, columns = (torch.nonzero(seen[0, 0].amin(d) < 0.5).flatten() for d in (1, 0))
     top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
 
@@ -182,6 +184,6 @@ def _from_the_hole(region: Mapping[str, float]) -> bool:
     return region["hole only"] > 0 and region["background only"] < 0.5 * region["hole only"]
 
 
-def charts(bench: Bench, store: Store, out: Any) -> list[Any]:
+def charts(bench: Bench, store: Store, out: Path) -> list[Path]:
     sheet = grid(bench, store, TASK)
     return [save_png(out / "inpaint.png", sheet)] if sheet is not None else []

@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.base import Counted
+from paseo.base import Counted, Sampler
 from paseo.errors import BadInput, NotFinite
 from paseo.files import atomic
 from paseo.lab.reproduce.conditions import conditions
@@ -40,6 +40,7 @@ from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.priors.mixture import Mixture
 from paseo.samplers import METHODS, within
+from paseo.setting import values_of
 
 BUDGET = {"paseo": 53, "paseo-dagger": 53}  # all others 79, as in the paper
 STATISTICS = ("mean_error", "spread_seen", "spread_hidden", "coverage", "distance", "modes")
@@ -167,7 +168,7 @@ def run(options: Options | None = None) -> Posteriors:
     return Posteriors(o, tuple(found))
 
 
-def method_named(name: str) -> Any:
+def method_named(name: str) -> Sampler:
     """The sampler with what is known about these problems, at its budget; step sizes in the middle of the
     search.
     """
@@ -201,7 +202,7 @@ def measure(case: Case, name: str, o: Options) -> PosteriorRow:
     )
 
 
-def search(case: Case, name: str, sampler: Any, o: Options) -> tuple[Any, dict[str, float]]:
+def search(case: Case, name: str, sampler: Sampler, o: Options) -> tuple[Sampler, dict[str, float]]:
     """The step size with the smallest distance on another measurement; trials are a factor of four apart."""
     if name in NOTHING_TO_TUNE:
         return sampler, {}
@@ -215,18 +216,19 @@ def search(case: Case, name: str, sampler: Any, o: Options) -> tuple[Any, dict[s
             continue
         if figures["distance"] < least:
             best, least = candidate, figures["distance"]
-    return best, {field: getattr(best, field)}
+    return best, values_of(best, field)
 
 
-def trial_values(name: str, sampler: Any, trials: int) -> tuple[str, list[float]]:
+def trial_values(name: str, sampler: Sampler, trials: int) -> tuple[str, list[float]]:
     """The field that is searched and the values that are tried."""
     if name.startswith("paseo"):
         return "cg_budget", list(CG_BUDGETS[:trials])
     field = METHODS[name].tune[0]
-    return field, [getattr(sampler, field) * RATIO ** (k - (trials - 1) / 2) for k in range(trials)]
+    middle = values_of(sampler, field)[field]
+    return field, [middle * RATIO ** (k - (trials - 1) / 2) for k in range(trials)]
 
 
-def _figures(case: Case, sampler: Any, seed: int, draws: int) -> tuple[dict[str, float], int]:
+def _figures(case: Case, sampler: Sampler, seed: int, draws: int) -> tuple[dict[str, float], int]:
     y = case.measure(seed)
     counted = Counted(case.denoiser)
     z = sampler(counted, case.problem(y, draws), Noise(list(range(draws))))

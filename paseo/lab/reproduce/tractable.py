@@ -36,6 +36,7 @@ from paseo.priors.gaussian import Gaussian
 from paseo.priors.posterior import dense_posterior
 from paseo.samplers.anchor import coefficients
 from paseo.samplers.paseo import PASEO
+from paseo.setting import values_of
 
 STATISTICS = ("mean_error", "cov_error", "coverage", "spread")
 Figures = dict[str, float]
@@ -56,11 +57,8 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        small = {
-            n: getattr(self, n)
-            for n in ("d", "q", "draws", "fixed_draws", "bridges", "replicates")
-            if getattr(self, n) < 2
-        }
+        sizes = values_of(self, "d", "q", "draws", "fixed_draws", "bridges", "replicates")
+        small = {name: size for name, size in sizes.items() if size < 2}
         if small or self.r <= 0:
             raise BadInput(f"Sizes start at 2 and r is positive, got {small or {'r': self.r}}.")
 

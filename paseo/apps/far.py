@@ -1,0 +1,348 @@
+"""Pictures that are not files of this machine: lists, tars and object stores, in and out.
+
+IN    list.txt list.csv list.parquet   one picture per line or row (column `path`, `url` or `image`, else
+                                       the first); relative names count from the list's folder
+      pictures.tar                     WebDataset: every picture in it
+      s3://bucket/folder gs://…        whatever fsspec has a driver for
+OUT   results.tar                      results-0-00000.tar, …: pictures and their records, so many to a part
+      s3://bucket/folder               one object per picture and record
+
+Everything is read as a stream: a list of a million takes no more memory than one of ten. A part appears when
+it is complete. Which pictures are done is read off the records, so that any run can be ended and resumed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from paseo.apps.inputs import Job
+from paseo.errors import BadInput
+from paseo.files import bounded_json
+from paseo.images import EXTENSIONS, MAX_BYTES, Picture, read_bytes
+from paseo.recipe.key import key_of
+
+LISTS = (".txt", ".csv", ".parquet")
+COLUMNS = ("path", "url", "image")
+PER_PART = 256  # pictures of a tar: what a killed worker may have to do again
+
+
+def is_far(text: str) -> bool:
+    """Whether this is for the functions below: a list, a tar, or an address."""
+    return "://" in text or text.lower().endswith((*LISTS, ".tar"))
+
+
+def open_far(url: str, mode: str = "rb") -> IO[bytes]:
+    """A file by its path or address."""
+    import fsspec
+
+    try:
+        return fsspec.open(url, mode).open()
+    except ImportError as error:
+        raise BadInput(f"{url}: {error}. Install the driver that it names.") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"Cannot open {url}: {error}.") from error
+
+
+@dataclass(frozen=True)
+class FarJob(Job):
+    """A picture by its address, or with its bytes at hand, and a place for the results."""
+
+    url: str = ""
+    content: bytes | None = field(default=None, repr=False)
+    sink: Sink | None = None
+
+    @property
+    def data(self) -> bytes | None:
+        return self.content
+
+    @property
+    def address(self) -> str | None:
+        if "://" in self.url:
+            return self.url
+        return self.relative if self.content is not None else None
+
+    @property
+    def beside_inputs(self) -> bool:
+        return self.sink is None and self.address is None
+
+    def read(self) -> Picture:
+        if self.data is not None:
+            return read_bytes(self.data, self.relative)
+        with open_far(self.url) as file:
+            data = file.read(MAX_BYTES + 1)
+        if not data or len(data) > MAX_BYTES:
+            raise BadInput(f"{self.url} is empty, or larger than {MAX_BYTES:,} bytes.")
+        return read_bytes(data, self.relative)
+
+    def write(self, suffix: str, data: bytes) -> str:
+        if self.sink is None:
+            return super().write(suffix, data)
+        self.sink.write(f"{PurePosixPath(self.relative).with_suffix('')}{suffix}", data)
+        return f"{self.stem}{suffix}"
+
+    def stored(self) -> dict[str, Any] | None:
+        return super().stored() if self.sink is None else self.sink.stored(self)
+
+    def has(self, file: str) -> bool:
+        return super().has(file) if self.sink is None else self.sink.has(self, file)
+
+
+# ------------------------------------------------------------------------------------------- out
+
+
+class Sink:
+    """Where results go that are no files of this machine."""
+
+    def write(self, name: str, data: bytes) -> None:
+        raise NotImplementedError
+
+    def stored(self, job: FarJob) -> dict[str, Any] | None:
+        """The record of an earlier run."""
+        raise NotImplementedError
+
+    def has(self, job: FarJob, file: str) -> bool:
+        raise NotImplementedError
+
+    def note(self, name: str, data: bytes) -> None:
+        """A file beside the results."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Store(Sink):
+    """A folder of an object store, in which an object appears when it is complete."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        try:
+            self.fs, self.root = fsspec.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise BadInput(f"-o {url}: {error}.") from None
+        try:
+            self.write(".paseo-can-write", b"")
+            self.fs.rm(self._path(".paseo-can-write"))
+        except OSError as error:
+            raise BadInput(f"Cannot write to {url}: {error}.") from error
+
+    def _path(self, name: str) -> str:
+        return f"{self.root.rstrip('/')}/{name}"
+
+    def write(self, name: str, data: bytes) -> None:
+        path = self._path(name)
+        self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self.fs.pipe_file(path, data)
+
+    def note(self, name: str, data: bytes) -> None:
+        self.write(name, data)
+
+    def stored(self, job: FarJob) -> dict[str, Any] | None:
+        path = self._path(f"{PurePosixPath(job.relative).with_suffix('')}.json")
+        return bounded_json(self.fs.cat_file(path)) if self.fs.exists(path) else None
+
+    def has(self, job: FarJob, file: str) -> bool:
+        return bool(self.fs.exists(self._path(str(PurePosixPath(job.relative).with_name(file)))))
+
+
+class Tars(Sink):
+    """Parts of a tar: pictures and records, the record last. A part is renamed when it is complete."""
+
+    def __init__(self, url: str, shard: int = 0, per_part: int = PER_PART) -> None:
+        import fsspec
+
+        try:
+            self.fs, path = fsspec.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise BadInput(f"-o {url}: {error}.") from None
+        self.stem, self.shard, self.per_part = path.removesuffix(".tar"), shard, per_part
+        self.fs.makedirs(self.stem.rpartition("/")[0] or ".", exist_ok=True)
+        self.done: dict[int, int] = {}  # hash of a name → hash of its run's key
+        self.parts = 0
+        for part in sorted(self.fs.glob(f"{self.stem}-*-*.tar")):
+            self._learn(part)
+        self.buffer, self.records = io.BytesIO(), 0
+        self.tar = tarfile.TarFile(fileobj=self.buffer, mode="w")
+
+    def _learn(self, part: str) -> None:
+        """What an earlier run has made; its parts are never touched again."""
+        middle, number = part.removesuffix(".tar").rsplit("-", 2)[1:]
+        if middle == str(self.shard) and number.isdecimal():
+            self.parts = max(self.parts, int(number) + 1)
+        with self.fs.open(part, "rb") as file, tarfile.open(fileobj=file, mode="r|") as tar:
+            for member in tar:
+                found = tar.extractfile(member) if member.name.endswith(".json") else None
+                if found is not None:
+                    name = hash(member.name.removesuffix(".json"))
+                    self.done[name] = hash(key_of(bounded_json(found.read())))
+
+    def write(self, name: str, data: bytes) -> None:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        self.tar.addfile(member, io.BytesIO(data))
+        if name.endswith(".json"):
+            self.records += 1
+            if self.records >= self.per_part:
+                self._flush()
+
+    def stored(self, job: FarJob) -> dict[str, Any] | None:
+        return None  # asked by key: `has_run`
+
+    def has(self, job: FarJob, file: str) -> bool:
+        return False
+
+    def has_run(self, job: Job, record: Mapping[str, Any]) -> bool:
+        """Whether a part holds this very run of this picture."""
+        return self.done.get(hash(str(PurePosixPath(job.relative).with_suffix("")))) == hash(key_of(record))
+
+    def note(self, name: str, data: bytes) -> None:
+        self.fs.pipe_file(f"{self.stem}-{name}", data)
+
+    def _flush(self) -> None:
+        self.tar.close()
+        if self.records:
+            target = f"{self.stem}-{self.shard}-{self.parts:05d}.tar"
+            temporary = f"{target}.part"
+            self.fs.pipe_file(temporary, self.buffer.getvalue())
+            self.fs.mv(temporary, target)
+            self.parts += 1
+        self.buffer, self.records = io.BytesIO(), 0
+        self.tar = tarfile.TarFile(fileobj=self.buffer, mode="w")
+
+    def close(self) -> None:
+        self._flush()
+
+
+def sink_of(out: str, shard: int = 0, per_part: int = PER_PART) -> Sink | None:
+    """Where results go; None for a folder of this machine."""
+    if out.lower().endswith(".tar"):
+        return Tars(out, shard, per_part)
+    return Store(out) if "://" in out else None
+
+
+# -------------------------------------------------------------------------------------------- in
+
+
+def far_jobs(
+    inputs: Iterable[str], out: str, sink: Sink | None, shard: tuple[int, int] = (0, 1)
+) -> Iterator[Job]:
+    """One job per picture, as a stream; local files and folders may be among the inputs. Of `shard` (i, n)
+    every n-th, beginning with the i-th; nothing is made of the others.
+    """
+    index, count = shard
+    passed = 0  # pictures of the inputs before
+    for given in inputs:
+        first = (index - passed) % count
+        seen = 0
+        for seen, (name, url, data) in enumerate(_pictures_of(given), 1):
+            if (seen - 1) % count == first:
+                yield _job(name, url, out, sink, None if data is None else data())
+        passed += seen
+
+
+def _pictures_of(given: str) -> Iterator[tuple[str, str, Callable[[], bytes] | None]]:
+    """(name, address, its bytes where they are at hand) of every picture of an input."""
+    lower = given.lower()
+    if lower.endswith(".tar"):
+        yield from ((name, "", data) for name, data in pictures_of_tar(given))
+    elif lower.endswith(LISTS):
+        base = given.rpartition("/")[0]
+        for entry in entries_of(given):
+            absolute = "://" in entry or entry.startswith("/")
+            yield entry, entry if absolute or not base else f"{base}/{entry}", None
+    else:
+        yield from ((name, url, None) for name, url in files_of(given))
+
+
+def _job(name: str, url: str, out: str, sink: Sink | None, data: bytes | None = None) -> FarJob:
+    """The picture's own folders are kept below the output; names that climb out of it are not followed."""
+    parts = [p for p in name.partition("://")[2 if "://" in name else 0].split("/") if p not in ("", ".")]
+    if not parts or ".." in parts or "\0" in name:
+        raise BadInput(f"{name!r} is no name of a picture below a folder.")
+    relative = PurePosixPath(*parts)
+    folder = Path(out) / relative.parent if sink is None else Path(relative.parent)
+    return FarJob(Path(url or name), folder, relative.stem, str(relative), url=url, content=data, sink=sink)
+
+
+def entries_of(url: str) -> Iterator[str]:
+    """The names in a list, one by one."""
+    if url.lower().endswith(".parquet"):
+        yield from _parquet(url)
+        return
+    with open_far(url) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        if not url.lower().endswith(".csv"):
+            yield from (line.strip() for line in text if line.strip() and not line.startswith("#"))
+            return
+        rows = csv.reader(text)
+        header = next(rows, [])
+        known = [i for i, name in enumerate(header) if name.strip().lower() in COLUMNS]
+        if not known and header and header[0].strip():
+            yield header[0].strip()  # no header: the first row is one
+        yield from (row[known[0] if known else 0].strip() for row in rows if row and row[0].strip())
+
+
+def _parquet(url: str) -> Iterator[str]:
+    try:
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError:
+        raise BadInput(f"{url}: Parquet needs pyarrow, which is not installed. pip install pyarrow") from None
+    with open_far(url) as file:
+        table = parquet.ParquetFile(file)
+        names = table.schema_arrow.names
+        column = next((n for n in names if n.lower() in COLUMNS), names[0])
+        for batch in table.iter_batches(columns=[column]):
+            yield from (str(value) for value in batch.column(0).to_pylist() if value)
+
+
+def pictures_of_tar(url: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Name and reader of every picture of a tar, in order; to be read before the next one is asked for."""
+    with open_far(url) as file:
+        try:
+            with tarfile.open(fileobj=file, mode="r|*") as tar:
+                for member in tar:
+                    if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in EXTENSIONS:
+                        continue
+                    yield member.name, partial(_member, tar, member)
+        except tarfile.TarError as error:
+            raise BadInput(f"{url} is no tar, or is damaged: {error}.") from error
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    found = tar.extractfile(member) if member.size <= MAX_BYTES else None
+    return b"" if found is None else found.read()
+
+
+def files_of(url: str) -> Iterator[tuple[str, str]]:
+    """(name below the folder, address) of the pictures of a folder, or of one file."""
+    import fsspec
+
+    try:
+        fs, root = fsspec.url_to_fs(url)
+        if not fs.isdir(root):
+            yield root.rpartition("/")[2], url
+            return
+        for path in sorted(fs.find(root)):
+            if PurePosixPath(path).suffix.lower() in EXTENSIONS:
+                yield path.removeprefix(root).lstrip("/"), fs.unstrip_protocol(path)
+    except (ImportError, ValueError, OSError) as error:
+        raise BadInput(f"Cannot read {url}: {error}.") from error
+
+
+def count(inputs: Iterable[str]) -> int | None:
+    """How many pictures there are, where it can be told without reading them."""
+    total = 0
+    for given in inputs:
+        if not given.lower().endswith(LISTS):
+            return None
+        total += sum(1 for _ in entries_of(given))
+    return total
