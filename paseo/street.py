@@ -27,6 +27,7 @@ from paseo.base import (
     Problem,
     Sampler,
     Step,
+    WantsTrace,
     Watch,
     ignore,
 )
@@ -116,7 +117,7 @@ class Noted:
 
     def __init__(self, watch: Watch) -> None:
         self.watch, self.found = watch, dict[str, list[float]]()
-        self.wants_trace = bool(getattr(watch, "wants_trace", False))
+        self.wants_trace = isinstance(watch, WantsTrace) and watch.wants_trace
 
     def __call__(self, step: Step) -> Tensor | None:
         self.found = step.found

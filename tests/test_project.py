@@ -42,7 +42,7 @@ def imported(folder: Path) -> set[str]:
                 found.update(alias.name.split(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.split(".")[0])
-    return found - sys.stdlib_module_names - {"paseo"}
+    return found - sys.stdlib_module_names - {"paseo", "_typeshed"}  # the last one is for type checkers alone
 
 
 EXTRAS = {name: declared(needs) for name, needs in PROJECT["optional-dependencies"].items()}

@@ -151,7 +151,7 @@ class Restoration:
             parts = [self._pass(group, seeds[i : i + n], watch) for i in range(0, len(seeds), n)]
         else:
             parts = [self._pass([*group, *[group[-1]] * (together - len(group))], seeds, watch)]
-        images, latents = (torch.cat([getattr(p, name) for p in parts]) for name in ("images", "latents"))
+        images, latents = torch.cat([p.images for p in parts]), torch.cat([p.latents for p in parts])
         seconds = sum(p.seconds for p in parts) / len(group)
         return [
             Drawn(

@@ -37,6 +37,7 @@ from paseo.recipe.kept import Kept, kept_settings
 from paseo.recipe.recipe import CHAIN, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS, within
+from paseo.setting import values_of
 from paseo.settings.parse import with_settings
 from paseo.settings.presets import FACE, PHOTO, Preset
 
@@ -288,8 +289,7 @@ def _for_chain(sampler: Any, operator: OperatorSource) -> Any:
     """The autoencoder itself has no measured error per channel to weigh by."""
     if operator.kind != "chain" or not is_dataclass(sampler) or isinstance(sampler, type):
         return sampler
-    weighs = any(f.name == "weight" and getattr(sampler, f.name) == "residual" for f in fields(sampler))
-    return replace(sampler, weight="ones") if weighs else sampler
+    return replace(sampler, weight="ones") if values_of(sampler).get("weight") == "residual" else sampler
 
 
 def _for_cells(sampler: Any) -> Any:

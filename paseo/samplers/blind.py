@@ -23,7 +23,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from paseo.base import HasKnobs, Knob, LatentOperator, Prior, Problem
+from paseo.base import HasKnobs, Knob, KnowsResidual, LatentOperator, Prior, Problem
 from paseo.linalg import linearize
 from paseo.noise import Noise
 from paseo.samplers.weight import residual
@@ -132,7 +132,7 @@ class Separate:
     @property
     def residual(self) -> Tensor | None:
         """The error of each (B, C, 1, 1), where all know it."""
-        errors = [getattr(H, "residual", None) for H in self.operators]
+        errors = [H.residual if isinstance(H, KnowsResidual) else None for H in self.operators]
         known = [error for error in errors if error is not None]
         return torch.stack(known) if len(known) == len(errors) else None
 
