@@ -160,7 +160,7 @@ def _resolved(f: Any, hint: Any) -> Setting:
         kind, choices = "word", get_args(hint)
     elif get_origin(hint) is tuple and set(get_args(hint)) == {float}:
         kind, length = "numbers", len(get_args(hint))
-    elif get_args(hint)[1:] == (...,):
+    elif get_args(hint)[1:] == (...,) and get_origin(get_args(hint)[0]) is Literal:
         kind, choices = "names", get_args(get_args(hint)[0])
     declared = f.metadata.get("setting", {})
     return Setting(f.name, f.default, kind, choices=choices, length=length, optional=optional, **declared)

@@ -297,7 +297,6 @@ def test_one_file_may_be_named(model: Path, tmp_path: Path) -> None:
     [
         ([], "No input"),
         (["--task", "sr5"], "no task named 'sr5'"),
-        (["--task", ""], "What happened to the image?"),
         (["--set", "relaxation=2"], "relaxation=2.0 cannot be used"),
         (["--set", "rho=1"], "has no setting 'rho'"),
         (["--set", "steps"], "not of the form field=value"),

@@ -74,7 +74,7 @@ def damaged_value(value: Any, rng: random.Random) -> Any:
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         places = list(_places(value))
         if not places:
-            return rng.choice(STRANGE)
+            return copy.deepcopy(rng.choice(STRANGE))
         node, key = rng.choice(places)
         way = rng.randrange(6)
         if way == 0:
@@ -84,7 +84,7 @@ def damaged_value(value: Any, rng: random.Random) -> Any:
         elif way == 2 and isinstance(node[key], int | float):
             node[key] = node[key] * rng.choice((-1, 0, 2, 10, 1000, 10**9, 0.5))
         else:
-            node[key] = rng.choice(STRANGE)
+            node[key] = copy.deepcopy(rng.choice(STRANGE))  # a later round may damage it in turn
     return value
 
 
