@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import tarfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -98,24 +99,26 @@ class FarJob(Job):
 # ------------------------------------------------------------------------------------------- out
 
 
-class Sink:
+class Sink(ABC):
     """Where results go that are no files of this machine."""
 
-    def write(self, name: str, data: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None: ...
 
+    @abstractmethod
     def stored(self, job: FarJob) -> dict[str, Any] | None:
         """The record of an earlier run."""
-        raise NotImplementedError
+        ...
 
-    def has(self, job: FarJob, file: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def has(self, job: FarJob, file: str) -> bool: ...
 
+    @abstractmethod
     def note(self, name: str, data: bytes) -> None:
         """A file beside the results."""
-        raise NotImplementedError
+        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most sinks have nothing to finish)
         """Nothing more will come."""
 
 

@@ -17,7 +17,7 @@ spent on two
 - annealing: `anneal="edm"` walks ς = 10 … 0.1 by the power-7 rule and then goes to 0; the official grid
   puts 0 in the place of 0.1, so its lowest noisy level is the one before. With "native" the first level of
   a flow (t = 1, no signal) is skipped, as in the port;
-- ratio: h falls linearly, h_k = h (1 + k/(N + 1) (ratio − 1)) over N levels, as in both sources, so the
+- ratio: h falls linearly, h_k = h (1 + k/(N + 1) (ratio − 1)) over N levels, as in the official code, so the
   last level stays a little above ratio · h. The ratio 0.43 for every task is the port's; the official code
   has it for box inpainting and 1 for ×4 and blur;
 - last level: the result is z itself after the last exploration, with no renoising and no further estimate;

@@ -9,7 +9,7 @@ with DING.
 Departures:
 - means are per sample, so batches are allowed;
 - μ starts at the encoded measurement (the port; the official code starts at A⁺y in pixels);
-- σ/α is capped at `weight_cap` before any weighting is formed from it; neither source has a cap. The
+- σ/α is capped at `weight_cap` before any weighting is formed from it; the published ones have none. The
   default is the ratio of the port's own first level (σ = 0.9997), which a flow grid that starts at t = 1
   would exceed without bound; it binds on that first level alone, and never on a VP grid;
 - s = 0.001 is the port's; the official code has 0. The official learning rate is 0.1, the port's 0.1 (0.2 for
