@@ -13,6 +13,8 @@ from paseo.errors import BadInput
 from paseo.operators.family import Family
 
 NoiseUnit = Literal["unit", "signed"]
+WIDTHS = (48, 96, 128)  # channels of the network's three levels: the paper's 1.2M parameters
+GROUPS = 8  # of every GroupNorm: widths are multiples of it
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class OperatorConfig:
         default_factory=dict
     )  # summary: data, steps, loss, final validation error
     family: Family | None = None  # of an operator for many degradations; a dedicated one has none
+    widths: tuple[int, int, int] = WIDTHS  # narrower ones cost less where the denoiser is small
 
     def __post_init__(self) -> None:
         if (
@@ -45,6 +48,7 @@ class OperatorConfig:
             raise BadInput(f"noise_unit={self.noise_unit!r} is not one of {', '.join(get_args(NoiseUnit))}.")
         if isinstance(self.family, Mapping):
             object.__setattr__(self, "family", Family.from_dict(self.family))
+        object.__setattr__(self, "widths", check_widths(self.widths))
         object.__setattr__(self, "noise_range", _range(self.noise_range))
         object.__setattr__(self, "residual", _errors(self.residual, self.channels))
         for name, value, kind in (
@@ -78,6 +82,8 @@ class OperatorConfig:
         values = {**asdict(self), "noise_range": list(self.noise_range), "residual": list(self.residual)}
         if self.family is None:
             del values["family"]  # the config of a dedicated operator stays what it was
+        if self.widths == WIDTHS:
+            del values["widths"]
         return values
 
     @classmethod
@@ -95,6 +101,17 @@ class OperatorConfig:
                 "An operator's config needs at least 'channels', the channel count of its latent space."
             )
         return cls(**{k: v for k, v in values.items() if k in known})
+
+
+def check_widths(value: Iterable[int]) -> tuple[int, int, int]:
+    """Three multiples of 8, or an error."""
+    try:
+        widths = tuple(value)
+    except TypeError:
+        widths = ()
+    if len(widths) != 3 or not all(type(w) is int and 0 < w <= 1024 and w % GROUPS == 0 for w in widths):
+        raise BadInput(f"widths={value!r}, expected three multiples of {GROUPS} up to 1024, such as 48,96,128.")
+    return widths[0], widths[1], widths[2]
 
 
 def _range(value: Iterable[float]) -> tuple[float, float]:

@@ -30,13 +30,10 @@ from torch import Tensor, nn
 from paseo.base import Condition
 from paseo.errors import BadInput
 from paseo.operators.conditioning import CellNorm, ParameterEncoder, visible
-from paseo.operators.config import OperatorConfig
+from paseo.operators.config import GROUPS, OperatorConfig
 from paseo.operators.embedding import EMBEDDING, POSITION_CHANNELS, noise_embedding, position_map
 from paseo.operators.tangent import BoundOperator
 from paseo.windows import Area
-
-WIDTHS = (48, 96, 128)  # channels of the three levels
-GROUPS = 8  # of every GroupNorm
 
 
 class Block(nn.Module):
@@ -69,7 +66,7 @@ class OperatorNet(nn.Module):
     def __init__(self, config: OperatorConfig | int) -> None:
         super().__init__()
         self.spec = OperatorConfig(channels=config) if isinstance(config, int) else config
-        narrow, middle, wide = WIDTHS
+        narrow, middle, wide = self.spec.widths
         channels, family = self.spec.channels, self.spec.family
         local = family is not None and family.local
         inputs = channels + (0 if local else POSITION_CHANNELS) + (family.subcells**2 if family else 0)

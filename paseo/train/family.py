@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from paseo.base import Codec, Degradation
 from paseo.degrade import Compose, Task, task
 from paseo.degrade.family import PARAMETERS, SUBCELLS, condition_of, numbers_of, parts_of
-from paseo.operators.config import OperatorConfig
+from paseo.operators.config import OperatorConfig, check_widths
 from paseo.operators.family import ErrorAt, Family
 from paseo.operators.net import OperatorNet
 from paseo.train.draws import NOISE, RANGES, FamilyDraw
@@ -145,7 +145,7 @@ def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorN
     from paseo.operators.store import adopt, load_operator
 
     family = Family(PARAMETERS, RANGES, SUBCELLS, config.local)
-    net = OperatorNet(OperatorConfig(channels, family=family))
+    net = OperatorNet(OperatorConfig(channels, family=family, widths=check_widths(config.widths)))
     if config.start is None:
         return net
     return adopt(net, load_operator(config.start, codec_hash=codec_digest(codec)).state_dict())
@@ -169,5 +169,6 @@ def export_family(outcome: Trained, recipe: FamilyRecipe, config: OperatorTraini
         noise_unit="signed",
         training=outcome.summary | {"images": recipe.count, "settings": config.public()},
         family=family,
+        widths=net.spec.widths,
     )
     save_operator(net, folder, half=True)
