@@ -64,6 +64,7 @@ def restore(
     negative_prompt: str | None = None,
     guidance: float | None = None,
     keep_known: bool | None = None,
+    faces: bool = False,
     batch: int = 4,
     degradation: Damage | None = None,
     prior: Prior | None = None,
@@ -84,12 +85,15 @@ def restore(
     mask      white where the picture is to be filled
     sigma_y   noise of the measurement, a standard deviation on [0,1] images; the task's own unless given
     operator  a folder or an operator; "chain" goes through the autoencoder itself; else the model's own
+    faces     faces in the picture are restored by the face model (docs/howto/faces.md); `record` says which
     method, preset, sampler, settings, steps    which sampler, and what is changed of its settings
     degradation, prior, codec                   parts of one's own; `degradation` is the same as `task`
     """
     damage = task if degradation is None else degradation
     parts = operator is not None and damage is not None and sampler is not None
     if prior is not None or codec is not None or (parts and not isinstance(model, str | Path)):
+        if faces:
+            raise BadInput("faces=True needs a model by name; here everything was passed by hand.")
         if operator is None or damage is None or sampler is None or isinstance(operator, str | Path):
             raise BadInput("A prior or codec of your own also needs operator=, degradation= and sampler=.")
         return by_hand(
@@ -123,12 +127,14 @@ def restore(
         guidance=guidance,
         sigma_y=sigma_y,
         keep_known=keep_known,
+        faces=faces,
         options={"device": None if str(device) == AUTO else str(device), "dtype": _name(dtype)},
     )
     recipe, loaded = _load(resolve(request), model)
     given = _seeds(seed, samples) if seeds is None else _integers(seeds)
     run = Restoration(Plan(recipe, seeds=given, batch=batch, size=size, windows=windows), loaded)
     path = Path(image) if isinstance(image, str | Path) else Path()
+    run.load()
     this = run.prepare(Job(path, Path(), path.stem, path.name), picture)
     drawn = run.draw([this], watch)[0]
     record = run.finished(this, drawn)

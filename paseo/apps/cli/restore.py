@@ -80,6 +80,12 @@ def restore(
             help="Noise of the measurement: standard deviation for images in [0,1]; the task's otherwise.",
         ),
     ] = None,
+    faces: Annotated[
+        bool,
+        typer.Option(
+            "--faces", help="Faces in the pictures are restored by the face model. See docs/howto/faces.md."
+        ),
+    ] = False,
     degrade: Annotated[
         bool, typer.Option("--degrade", help="The inputs are sharp: degrade them first, then restore.")
     ] = False,
@@ -149,6 +155,7 @@ def restore(
       OPERATOR_FOLDER
       paseo restore photos -o out --task jpeg --batch auto      pictures of one size in one pass: faster
       paseo restore list.csv -o out.tar --task jpeg --shard 0/8 one part of eight; results in tars
+      paseo restore group.jpg -o out --faces                    faces by the model that knows them
       paseo restore --replay out/a.json -o again                the same once more
 
     Each input gives OUT/<stem>.png (or one per draw) and OUT/<stem>.json, the record of how it was made.
@@ -177,6 +184,7 @@ def restore(
                 preset=preset,
                 mask=mask,
                 sigma=sigma,
+                faces=faces,
                 keep_known=keep_known,
                 assignments=assignments,
                 prompt=prompt,
@@ -219,6 +227,7 @@ def requested(
     preset: str | None = None,
     mask: Path | None = None,
     sigma: float | None = None,
+    faces: bool = False,
     keep_known: bool | None = None,
     assignments: list[str] | None = None,
     prompt: str | None = None,
@@ -249,6 +258,7 @@ def requested(
         guidance=guidance,
         sigma_y=sigma,
         keep_known=keep_known,
+        faces=faces,
         options={
             "device": device,
             "dtype": dtype,
