@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.apps.about import about
 from paseo.apps.inputs import Job
 from paseo.apps.measuring import complete, degradation_for, measured, paste_known
 from paseo.apps.retouch import FacesFound, Retouch
@@ -66,6 +67,7 @@ class Measured:
     degradation: Degradation
     mask_sha256: str | None
     noise_seed: int | None
+    told: list[dict[str, str]] = field(default_factory=list)  # warnings, once they were looked for
 
     @cached_property
     def y(self) -> Tensor:
@@ -152,6 +154,18 @@ class Restoration:
             raise BadInput("The task can be read off a file only: name it, such as --task jpeg:40.")
         return self.plan.recipe
 
+    def warnings(self, this: Measured) -> dict[str, str]:
+        """What speaks against trusting this picture's result, by kind; looked for once."""
+        if not this.told:
+            this.told.append(
+                {} if this.recipe.idle else about(self.model, this.y, this.degradation, self._size(this))
+            )
+        return this.told[0]
+
+    def _size(self, this: Measured) -> tuple[int, int] | None:
+        """(H, W) of the result, where its measurement does not tell."""
+        return this.picture.size if self.plan.degrade else self.plan.size
+
     def draw(self, group: Sequence[Measured], watch: Watch, pad_to: int = 1) -> list[Drawn]:
         """Pictures of one size in one pass, or one picture in as many passes as its draws need.
 
@@ -204,7 +218,7 @@ class Restoration:
             sigma_y=this.recipe.sigma_y,
             carry=this.recipe.carry,
             seeds=list(seeds) * len(group),
-            size=this.picture.size if self.plan.degrade else self.plan.size,
+            size=self._size(this),
             windows=self.plan.windows,
             watch=watch,
         )
@@ -244,7 +258,10 @@ class Restoration:
         more |= {"found": dict(drawn.found)} if drawn.found else {}
         record: dict[str, Any] = self.record(this) | found | more
         if drawn.faces is not None:
-            record["faces"] = {**record["faces"], "found": drawn.faces.to_record()}
+            found = {"told": drawn.faces.sentence(), "found": drawn.faces.to_record()}
+            record["faces"] = {**record["faces"], **found}
+        if told := self.warnings(this):
+            record["warnings"] = list(told.values())
         return record
 
     def record(self, this: Measured) -> dict[str, Any]:

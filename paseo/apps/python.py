@@ -12,6 +12,7 @@ What is left open is filled in by `paseo.recipe.resolve`, as on the command line
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -138,6 +139,8 @@ def restore(
     this = run.prepare(Job(path, Path(), path.stem, path.name), picture)
     drawn = run.draw([this], watch)[0]
     record = run.finished(this, drawn)
+    for text in run.warnings(this).values():
+        warnings.warn(text, stacklevel=2)
     return Restored(
         drawn.images,
         drawn.latents,

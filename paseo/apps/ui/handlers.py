@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
+from paseo.apps.ui.estimate import Pace, restored_size
 from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.apps.ui.form import Form, prepare
 from paseo.apps.ui.results import Result, collect
@@ -44,6 +46,7 @@ class PageState:
     loaded: dict[str, Model] = field(default_factory=dict)
     running: dict[str, threading.Event] = field(default_factory=dict)
     methods: dict[tuple[str, str], list[Choice]] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
     folders: dict[str, list[Path]] = field(default_factory=dict)  # of each visitor's runs, oldest first
 
     def __post_init__(self) -> None:
@@ -162,11 +165,24 @@ class PageState:
             prepared = prepare(form, self.root, model.size)
             self._keep(session, prepared.job.folder)
             yield from run(prepared, model, cancelled)
-            yield collect(prepared)
+            result = collect(prepared)
+            self.pace.learn(model.name, result.seconds, result.nfe, form.draws, read_size(result.files[0]))
+            yield result
         except Cancelled:
             yield Cancelled("Cancelled.")
         except (PaseoError, OSError, ValueError) as error:
             yield error if isinstance(error, PaseoError) else PaseoError(f"{type(error).__name__}: {error}")
+
+    def seconds(self, form: Form) -> float | None:
+        """How long a run will take, from the picture's header; None where that cannot be said."""
+        try:
+            size = read_size(Path(form.picture or ""))
+            model = self.model(form.model)
+            calls = kept(form.model, form.task, form.method).nfe if form.task != AUTO else 53
+        except (PaseoError, OSError):
+            return None
+        height, width = restored_size(form, size, model.size)
+        return self.pace.of(model) * form.draws * calls * height * width
 
     def compare(
         self, form: Form, methods: Sequence[str], session: str, budget: int | None = None
@@ -192,6 +208,12 @@ class PageState:
         if budget is None:
             return ()
         return (f"steps={within(kept(form.model, form.task, method), budget).steps}",)
+
+
+def read_size(path: Path) -> tuple[int, int]:
+    """(H, W) of a picture, from its header."""
+    with Image.open(path) as image:
+        return image.height, image.width
 
 
 def kept(model: str, task: str, method: str) -> Any:

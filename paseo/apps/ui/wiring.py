@@ -32,6 +32,7 @@ ASKED = (
     "seed",
     "sigma",
     "fit",
+    "faces",
     "keep_known",
     "editor",
 )  # in this order to every run
@@ -113,7 +114,13 @@ def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> F
         numbers = {"seed": whole(values.pop("seed"), "seed"), "sigma": None if own else sigma}
         ticked = bool(values.pop("keep_known"))
         known = ticked if hole is not None else None  # the box is about painted holes
-        form: dict[str, Any] = {**values, **numbers, "fit": bool(values["fit"]), "keep_known": known}
+        form: dict[str, Any] = {
+            **values,
+            **numbers,
+            "fit": bool(values["fit"]),
+            "faces": bool(values["faces"]),
+            "keep_known": known,
+        }
         draws = whole(draws, "number of draws")
         return Form(**form, draws=draws, method=method, hole=hole, settings=settings)
     except PaseoError as error:
