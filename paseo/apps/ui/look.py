@@ -98,10 +98,11 @@ def bar(progress: Progress, what: str = "") -> str:
     percent = 100 * progress.fraction
     left = "starting" if progress.left is None else f"{clock(progress.left)} left"
     step = f"step {progress.step} of {progress.steps}" if progress.steps else "preparing"
+    calls = f"{progress.nfe} of {max(progress.nfe, progress.all_nfe)} denoiser calls (NFE)"  # faces need more
     parts = [
         what,
         step,
-        f"{progress.nfe} of {progress.all_nfe} denoiser calls (NFE)",
+        calls,
         f"{clock(progress.seconds)} passed, {left}",
     ]
     cells = "".join(f"<span>{escape(p)}</span>" for p in parts if p)
