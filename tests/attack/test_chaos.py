@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,10 @@ def without(value: Any) -> Any:
     return [without(v) for v in value] if isinstance(value, list) else value
 
 
-def compare(tmp_path: Path, make: Any, seed: int) -> None:
+def compare(tmp_path: Path, make: Any, seed: int, kills: int = max(1, KILLS // 4)) -> None:
     whole, torn = tmp_path / "whole" / "x", tmp_path / "torn" / "x"
     seconds = unbroken(make(whole))
-    met = broken(make(torn), seconds, max(1, KILLS // 4), random.Random(seed))
+    met = broken(make(torn), seconds, kills, random.Random(seed))
     assert contents(torn) == contents(whole), f"after {met} kills"
     assert not [p for p in torn.rglob("*") if ".tmp" in p.name or p.name.endswith(".lock")]
 
@@ -91,6 +92,34 @@ def compare(tmp_path: Path, make: Any, seed: int) -> None:
 def test_restore(model: Path, photos: Path, tmp_path: Path) -> None:
     options = ["-m", model, "-t", "sr4", "--degrade", "--skip-existing", "--set", "steps=30"]
     compare(tmp_path, lambda out: ["restore", photos, "-o", out, *options], 1)
+
+
+def test_restore_in_passes(model: Path, photos: Path, tmp_path: Path) -> None:
+    """Pictures in company, ten kills: which ones share a pass does not depend on what is there already."""
+    options = ["-m", model, "-t", "sr4", "--degrade", "--skip-existing", "--set", "steps=30", "--batch", "4"]
+    compare(tmp_path, lambda out: ["restore", photos, "-o", out, *options], 5, kills=10)
+
+
+def test_restore_into_tars(model: Path, photos: Path, tmp_path: Path) -> None:
+    """After ten kills every picture lies in the tars once, with the bytes of an unbroken run."""
+    words = ["restore", photos, "-m", model, "-t", "sr4", "--degrade", "--set", "steps=30", "-o"]
+    seconds = unbroken([*words, tmp_path / "whole" / "out.tar"])
+    broken([*words, tmp_path / "torn" / "out.tar"], seconds, 10, random.Random(6))
+    whole, torn = packed(tmp_path / "whole"), packed(tmp_path / "torn")
+    assert sorted(name for name, _ in torn) == sorted(name for name, _ in whole)  # none lost, none twice
+    assert dict(torn) == dict(whole)
+
+
+def packed(folder: Path) -> list[tuple[str, bytes]]:
+    """The pictures of all tars of a folder."""
+    found = []
+    for path in sorted(folder.rglob("*.tar")):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is not None and member.name.endswith(".png"):
+                    found.append((member.name, file.read()))
+    return found
 
 
 def test_bench(model: Path, photos: Path, tmp_path: Path) -> None:

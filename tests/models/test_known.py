@@ -21,9 +21,8 @@ from paseo.models.known import known_pictures, look_of, looks_drawn, unknown_pic
 from paseo.units import to_signed, to_unit
 
 SAMPLES = sorted((ROOT / "faces-128" / "samples").glob("*.jpg"))
-LOOK = {
-    name: json.loads((ROOT / name / "known.json").read_text())["look"] for name in ("faces-128", "photos")
-}
+MODELS = ("faces-128", "photos")
+LOOK = {name: json.loads((ROOT / name / "known.json").read_text())["look"] for name in MODELS}
 
 
 def page(side: int = 128) -> Image.Image:
@@ -79,8 +78,7 @@ def test_the_command_line_the_record_and_python_say_it(tmp_path: Path, recwarn: 
     assert told.exit_code == 0
     assert "page.png: it looks like a drawing" in told.stderr
     record = json.loads((tmp_path / "out" / "page.json").read_text())
-    assert [text.split(",")[0] for text in record["warnings"]] == [
-        "it looks like a drawing or a page of text"
-    ]
+    (text,) = record["warnings"]
+    assert text.startswith("it looks like a drawing or a page of text")
     paseo.restore(tmp_path / "page.png", "sr4", steps=3)
     assert any("a page of text" in str(w.message) for w in recwarn)

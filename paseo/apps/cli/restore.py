@@ -129,6 +129,13 @@ def restore(
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where it runs: auto, cpu, cuda, mps.")] = None,
     dtype: Annotated[str | None, typer.Option(help="Precision of the network: fp32, bf16, fp16.")] = None,
+    channels_last: Annotated[
+        bool, typer.Option("--channels-last", help="Embedded models: a layout that may be faster here.")
+    ] = False,
+    compile: Annotated[
+        bool,
+        typer.Option("--compile", help="Embedded models: torch.compile, which pays for long folders."),
+    ] = False,
     offload: Annotated[
         bool, typer.Option("--offload", help="Stable Diffusion: keep idle parts in main memory.")
     ] = False,
@@ -192,6 +199,8 @@ def restore(
                 guidance=guidance,
                 device=device,
                 dtype=dtype,
+                channels_last=channels_last,
+                compile=compile,
                 offload=offload,
                 tiling=tiling,
                 no_t5=no_t5,
@@ -235,6 +244,8 @@ def requested(
     guidance: float | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    channels_last: bool = False,
+    compile: bool = False,
     offload: bool = False,
     tiling: bool = False,
     no_t5: bool = False,
@@ -262,6 +273,8 @@ def requested(
         options={
             "device": device,
             "dtype": dtype,
+            "channels_last": channels_last or None,
+            "compile": compile or None,
             "offload": offload or None,
             "tiling": tiling or None,
             "t5": False if no_t5 else None,
