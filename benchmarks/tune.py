@@ -11,6 +11,9 @@ the grid below, then Optuna's choices. PASEO runs at 53 denoiser calls, every ot
 also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done again.
 
     python benchmarks/tune.py --data FACES --out runs/tune --methods paseo,paseo-paper --trials 4 --images 12
+    python benchmarks/tune.py --data FACES --out runs/more --methods silo,silo-53 --trials 5 --more
+
+`--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4 in turn.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from paseo.base import Sampler
 from paseo.errors import BadInput
 from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import load_pictures
 from paseo.lab.bench.setup import Setup
-from paseo.lab.tune.spaces import read_grid, space_of
+from paseo.lab.tune.spaces import Space, read_grid, space_of
 from paseo.lab.tune.tune import Tuning, tune
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
@@ -125,6 +129,25 @@ GRIDS |= {
 }  # PASEO's nearest rivals also at PASEO's number of calls
 
 
+def around(kept: dict[str, Any], searched: list[str], axes: Space) -> list[dict[str, Any]]:
+    """Each searched number times 0.5, 2, 0.7, 1.4, as far as its axis reaches; the fields take turns."""
+    points = []
+    for factor in (0.5, 2.0, 0.7, 1.4):
+        for name in searched:
+            axis, value = axes[name], kept[name]
+            if not axis.choices and value and axis.low <= value * factor <= axis.high:
+                points.append({name: value * factor})
+    return points
+
+
+def kept_sampler(setup: Setup, label: str) -> Sampler:
+    """The settings that are kept under a label, or the method's own."""
+    try:
+        return replace(setup, label=label).recipe.sampler
+    except BadInput:
+        return setup.recipe.sampler
+
+
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     """The search of one method on one task."""
     method, fixed = MARKED.get(label, (label, {}))
@@ -139,6 +162,9 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     base = replace(setup, method=method, settings=fixed).recipe.sampler
     values: dict[str, Any] = {**fixed, **{name: getattr(base, name) for name in axes if name not in searched}}
     grid = read_grid(axes, [text for text in GRIDS[label] if not text.endswith("=")])
+    if o.more:
+        kept = kept_sampler(replace(setup, method=method, settings=fixed), label)
+        grid = around({name: getattr(kept, name) for name in searched}, sorted(searched), axes)
     pictures = load_pictures(o.data, "validation", 0, o.images + o.final, 128)
     return Tuning(
         setup,
@@ -152,7 +178,7 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
         budget=BUDGETS.get(label, OTHERS),
         batch=o.batch,
         final_pictures=pictures[o.images :],
-        grid=TRIED[label][task] if label in TRIED else grid,
+        grid=grid if o.more or label not in TRIED else TRIED[label][task],
     )
 
 
@@ -220,6 +246,7 @@ def main() -> None:
     )
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--shard", default="0/1")
+    parser.add_argument("--more", action="store_true", help="try what lies around the kept settings")
     parser.add_argument("--collect", type=Path, help="model folder to put the results into")
     o = parser.parse_args()
     collect(o) if o.collect else compute(o)
