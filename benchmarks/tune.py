@@ -13,7 +13,8 @@ also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done a
     python benchmarks/tune.py --data FACES --out runs/tune --methods paseo,paseo-paper --trials 4 --images 12
     python benchmarks/tune.py --data FACES --out runs/more --methods silo,silo-53 --trials 5 --more
 
-`--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4 in turn.
+`--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4
+in turn.
 """
 
 from __future__ import annotations
