@@ -1,4 +1,4 @@
-"""The settings kept for the embedded model: every method on every task, the same images and number of trials
+"""The settings kept for an embedded model: every method on every task, the same images and number of trials
 for each.
 
     python benchmarks/tune.py --data FACES --out runs/tune --trials 8       a JSON file per method and task
@@ -11,6 +11,7 @@ the grid below, then Optuna's choices. PASEO runs at 53 denoiser calls, every ot
 also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done again.
 
     python benchmarks/tune.py --data FACES --out runs/tune --methods paseo,paseo-paper --trials 4 --images 12
+    python benchmarks/tune.py --model photos --data validation.tar --part all --out runs/photos --methods paseo
     python benchmarks/tune.py --data FACES --out runs/more --methods silo,silo-53 --trials 5 --more
 
 `--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4
@@ -152,7 +153,7 @@ def kept_sampler(setup: Setup, label: str) -> Sampler:
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     """The search of one method on one task."""
     method, fixed = MARKED.get(label, (label, {}))
-    setup = Setup("faces-128", task)
+    setup = Setup(o.model, task)
     if label == "paseo-paper" and setup.task.masks:
         fixed = {**fixed, "weight": "soft"}  # finds the hole itself
     fixed = {**(STRUCTURE[task] if method == "paseo" else {}), **fixed}
@@ -166,7 +167,7 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     if o.more:
         kept = kept_sampler(replace(setup, method=method, settings=fixed), label)
         grid = around({name: getattr(kept, name) for name in searched}, sorted(searched), axes)
-    pictures = load_pictures(o.data, "validation", 0, o.images + o.final, 128)
+    pictures = load_pictures(o.data, o.part, 0, o.images + o.final, 128)
     return Tuning(
         setup,
         method,
@@ -236,7 +237,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", help="folder of faces; its validation part is taken")
+    parser.add_argument("--model", default="faces-128")
+    parser.add_argument("--data", help="folder or tar of pictures the model has not seen")
+    parser.add_argument("--part", default="validation", help="which of them; all where they lie apart")
     parser.add_argument("--out", type=Path, required=True, help="folder of the searches")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--methods", default=",".join(GRIDS))
