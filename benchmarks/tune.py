@@ -11,7 +11,7 @@ the grid below, then Optuna's choices. PASEO runs at 53 denoiser calls, every ot
 also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done again.
 
     python benchmarks/tune.py --data FACES --out runs/tune --methods paseo,paseo-paper --trials 4 --images 12
-    python benchmarks/tune.py --model photos --data validation.tar --part all --out runs/photos --methods paseo
+    python benchmarks/tune.py --model photos --data validation.tar --part all --out runs/p --methods paseo
     python benchmarks/tune.py --data FACES --out runs/more --methods silo,silo-53 --trials 5 --more
 
 `--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4
