@@ -68,3 +68,17 @@ def test_what_an_object_can_do_has_a_name() -> None:
 def test_a_probe_is_seen() -> None:
     assert probes("a = getattr(b, 'c', None) if hasattr(b, 'c') else getattr(getattr(d, 'e'), 'f')") == 4
     assert not probes("def __getattr__(name): return vars(b)[name]  # getattr(b, name)")
+
+
+MAY_REPEAT = {"Options"}  # each experiment of `paseo reproduce` has its own, by agreement
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Two classes of one name in two rooms send the reader to the wrong one."""
+    names = [
+        node.name
+        for path in FILES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in names if names.count(name) > 1} == MAY_REPEAT

@@ -122,7 +122,7 @@ class Sink(ABC):
         """Nothing more will come."""
 
 
-class Store(Sink):
+class ObjectStore(Sink):
     """A folder of an object store, in which an object appears when it is complete."""
 
     def __init__(self, url: str) -> None:
@@ -229,7 +229,7 @@ def sink_of(out: str, shard: int = 0, per_part: int = PER_PART) -> Sink | None:
     """Where results go; None for a folder of this machine."""
     if out.lower().endswith(".tar"):
         return Tars(out, shard, per_part)
-    return Store(out) if "://" in out else None
+    return ObjectStore(out) if "://" in out else None
 
 
 # -------------------------------------------------------------------------------------------- in

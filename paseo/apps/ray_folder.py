@@ -34,7 +34,7 @@ UNIT = 16  # pictures that a worker takes at a time, and that are lost with it
 STRETCH = 512  # units that Ray Data is given at a time: the list itself is never held
 
 
-class Worker:
+class FolderWorker:
     """In a process of the cluster: a model, and unit after unit."""
 
     def __init__(self, plan: Plan, out: str, skip: bool) -> None:
@@ -89,7 +89,7 @@ def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) 
     with Progress(wanted.total, "restore") as progress:
         while stretch := list(itertools.islice(waiting, STRETCH)):
             rows = data.from_items([{"unit": unit} for unit in stretch]).map_batches(
-                Worker,
+                FolderWorker,
                 fn_constructor_args=(wanted.work.plan, wanted.out, wanted.skip),
                 batch_size=1,
                 compute=data.ActorPoolStrategy(size=min(workers, len(stretch))),

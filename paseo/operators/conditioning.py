@@ -65,7 +65,7 @@ class ParameterEncoder(nn.Module):
         return flat.view(b, c, height, width)
 
 
-class CellNorm(nn.Module):
+class AffineCellNorm(nn.Module):
     """Normalises the channels of every cell by themselves: no statistics over the picture, so that a window
     of it gives what the whole gives.
     """

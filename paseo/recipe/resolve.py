@@ -33,7 +33,7 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
 from paseo.recipe.family import FAMILY, Choice, believed, carried, family_of_model, knows_masks, stored_for
-from paseo.recipe.kept import Kept, kept_settings
+from paseo.recipe.kept import KeptSettings, kept_settings
 from paseo.recipe.recipe import CHAIN, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS, within
@@ -298,7 +298,9 @@ def _for_cells(sampler: Any) -> Any:
     return replace(sampler, weight="mask") if weighs and not isinstance(sampler, type) else sampler
 
 
-def _with_text(recipe: Recipe, request: Request, kept: Kept, family: str | None, model: str) -> Recipe:
+def _with_text(
+    recipe: Recipe, request: Request, kept: KeptSettings, family: str | None, model: str
+) -> Recipe:
     """Prompt and guidance, for models that know what they are."""
     wishes = {
         "prompt": request.prompt,

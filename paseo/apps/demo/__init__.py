@@ -7,6 +7,6 @@ report.py   rows, table and contact sheet of both
 
 from paseo.apps.demo.exact import run_exact
 from paseo.apps.demo.faces import run_faces
-from paseo.apps.demo.report import Demo, Row
+from paseo.apps.demo.report import Demo, DemoRow
 
-__all__ = ["Demo", "Row", "run_exact", "run_faces"]
+__all__ = ["Demo", "DemoRow", "run_exact", "run_faces"]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.apps.demo.report import MEASUREMENT, Demo, Row, score
+from paseo.apps.demo.report import MEASUREMENT, Demo, DemoRow, score
 from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.images import find_images, fit_square, read, to_signed, to_unit
@@ -41,7 +41,7 @@ def run_faces(
         name: loaded.operator(name) for name in tasks
     }  # what is missing is missed before anything is computed
     samplers = {name: resolve(Request(model=model, task=name, method=method)).sampler for name in tasks}
-    rows: list[Row] = []
+    rows: list[DemoRow] = []
     cells: list[list[Tensor]] = []
     for name in tasks:
         task = find_task(name)
@@ -95,15 +95,15 @@ def samples(model: Model, count: int) -> tuple[list[str], Tensor]:
 
 def _rows(
     task: str, method: str, names: list[str], truth: Tensor, lifted: Tensor, result: Restored, draws: int
-) -> list[Row]:
+) -> list[DemoRow]:
     rows = [
-        Row(task, MEASUREMENT, n, None, p, d, 0, 0.0)
+        DemoRow(task, MEASUREMENT, n, None, p, d, 0, 0.0)
         for n, (p, d) in zip(names, score(lifted, truth), strict=True)
     ]
     each = round(result.seconds / len(result.images), 3)
     scores = score(result.images, truth.repeat_interleave(draws, 0))
     for i, (p, d) in enumerate(scores):
-        rows.append(Row(task, method, names[i // draws], result.seeds[i], p, d, result.nfe, each))
+        rows.append(DemoRow(task, method, names[i // draws], result.seeds[i], p, d, result.nfe, each))
     return rows
 
 

@@ -17,7 +17,7 @@ MEASUREMENT = "measurement"  # the lifted measurement itself, as a method to bea
 
 
 @dataclass(frozen=True)
-class Row:
+class DemoRow:
     """One image restored once."""
 
     task: str
@@ -34,7 +34,7 @@ class Row:
 class Demo:
     """All rows and the picture."""
 
-    rows: list[Row]
+    rows: list[DemoRow]
     sheet: Image.Image
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class Demo:
 
     def averages(self) -> list[dict[str, Any]]:
         """Mean of each task and method, in the order of the rows."""
-        groups: dict[tuple[str, str], list[Row]] = {}
+        groups: dict[tuple[str, str], list[DemoRow]] = {}
         for row in self.rows:
             groups.setdefault((row.task, row.method), []).append(row)
         return [

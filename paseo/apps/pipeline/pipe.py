@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase  # noqa: TID25
 from paseo.apps.measuring import paste_known
 from paseo.apps.pipeline.inputs import blank, generators, given_embeddings, to_batch, to_mask, to_operator
 from paseo.apps.pipeline.output import PaseoPipelineOutput, as_kind, check_kind
-from paseo.apps.pipeline.steps import Callback, Watcher
+from paseo.apps.pipeline.steps import Callback, StepWatcher
 from paseo.base import BindsNoise, Degradation, LatentOperator, Sampler
 from paseo.degrade import Mask, Task
 from paseo.errors import BadInput, Cancelled, MissingWeights
@@ -31,7 +31,7 @@ from paseo.hub.attention import Backend, attention
 from paseo.hub.autoencoder import wrap_codec
 from paseo.hub.build import build_prior
 from paseo.hub.conditioning import Conditioning
-from paseo.hub.family import Family, classes_of, family_of
+from paseo.hub.family import ModelFamily, classes_of, family_of
 from paseo.hub.folder import check_complete, components, read_index, variant_of
 from paseo.hub.folder import resolve as find_folder
 from paseo.hub.operator import OperatorModel
@@ -96,7 +96,7 @@ class PaseoPipeline(DiffusionPipeline):
             operator=operator,
         )
         self.register_to_config(force_operator=force_operator, published_time=published_time)
-        self.family: Family = family_of(classes_of(self.components), type(self).__name__)
+        self.family: ModelFamily = family_of(classes_of(self.components), type(self).__name__)
         self._codec: Any = None
         self._prompts: dict[Any, Conditioning] = {}
         self._interrupt = False
@@ -388,7 +388,7 @@ class PaseoPipeline(DiffusionPipeline):
         degradation, sampler = self._degradation(wanted), wanted.sampler
         steps = vars(sampler).get("steps", 2)  # a sampler of the user's own may walk otherwise
         with self.progress_bar(total=max(steps - 2, 0)) as bar:
-            watcher = Watcher(self, bar, callback, watched)
+            watcher = StepWatcher(self, bar, callback, watched)
             try:
                 done = restore(
                     y,

@@ -9,9 +9,9 @@ from typing import Any
 from paseo.apps.ui import look
 from paseo.apps.ui.form import Form
 from paseo.apps.ui.handlers import PageState
-from paseo.apps.ui.results import Result
+from paseo.apps.ui.results import ShownResult
 from paseo.apps.ui.wiring import ASKED, cancel, comparable, filled_in, typed, with_request
-from paseo.apps.ui.work import Progress
+from paseo.apps.ui.work import RunProgress
 from paseo.samplers import METHODS
 
 COMPARED = ("paseo", "silo", "ldps")  # ticked at first
@@ -77,18 +77,18 @@ def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
         if not isinstance(form, Form):
             yield [look.note(str(form), bad=True), *[gr.skip()] * 7]
             return
-        done: dict[str, Result] = {}
+        done: dict[str, ShownResult] = {}
         problems: list[str] = []
         for method, news in state.compare(
             form, methods, request.session_hash or "", int(limit) if limit else None
         ):
             title = METHODS[method].title if method in METHODS else method
-            if isinstance(news, Progress):
+            if isinstance(news, RunProgress):
                 yield [
                     look.bar(news, f"{title}, {len(done) + len(problems) + 1} of {len(methods)}:"),
                     *[gr.skip()] * 7,
                 ]
-            elif isinstance(news, Result):
+            elif isinstance(news, ShownResult):
                 done[title] = news
                 yield [gr.skip(), gr.update(visible=True), *_side_by_side(gr, done)]
             else:
@@ -117,7 +117,7 @@ def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     ask["task"].change(methods_of, [ask["model"], ask["task"], chosen], chosen, **quick)
 
 
-def _side_by_side(gr: Any, done: dict[str, Result]) -> list[Any]:
+def _side_by_side(gr: Any, done: dict[str, ShownResult]) -> list[Any]:
     first = next(iter(done.values()))
     pictures = {"measurement": str(first.before)}
     pictures |= {"original": str(first.original)} if first.original is not None else {}

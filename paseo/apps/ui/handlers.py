@@ -15,9 +15,9 @@ import torch
 
 from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.apps.ui.form import Form, prepare
-from paseo.apps.ui.results import Result, collect
+from paseo.apps.ui.results import ShownResult, collect
 from paseo.apps.ui.sliders import TITLES, choice_of, example
-from paseo.apps.ui.work import Progress, run
+from paseo.apps.ui.work import RunProgress, run
 from paseo.base import Problem
 from paseo.degrade import task as find_task
 from paseo.degrade import tasks
@@ -152,7 +152,7 @@ class PageState:
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def restore(self, form: Form, session: str) -> Iterator[Progress | Result | PaseoError]:
+    def restore(self, form: Form, session: str) -> Iterator[RunProgress | ShownResult | PaseoError]:
         """Progress, then the result; or the error that ended it."""
         cancelled = self.running.setdefault(session, threading.Event())
         try:
@@ -170,7 +170,7 @@ class PageState:
 
     def compare(
         self, form: Form, methods: Sequence[str], session: str, budget: int | None = None
-    ) -> Iterator[tuple[str, Progress | Result | PaseoError]]:
+    ) -> Iterator[tuple[str, RunProgress | ShownResult | PaseoError]]:
         """The methods one after the other, each as tuned, on the same measurement and seed; `budget` limits
         their denoiser calls.
         """

@@ -11,7 +11,7 @@ from paseo.apps.ui.compare import compare_tab
 from paseo.apps.ui.fields import KINDS
 from paseo.apps.ui.form import MAX_DRAWS, MAX_MEGABYTES, MAX_SEED, OWN, SHOW, Form, readable
 from paseo.apps.ui.handlers import PageState, boxes
-from paseo.apps.ui.results import Result, enlarged
+from paseo.apps.ui.results import ShownResult, enlarged
 from paseo.apps.ui.sliders import CHOICES, SLIDERS, sentence
 from paseo.apps.ui.wiring import (
     ASKED,
@@ -26,7 +26,7 @@ from paseo.apps.ui.wiring import (
     uploads_only,
     with_request,
 )
-from paseo.apps.ui.work import Progress
+from paseo.apps.ui.work import RunProgress
 from paseo.errors import PaseoError
 from paseo.images import fit_square, to_pil
 from paseo.models import AUTO
@@ -364,11 +364,11 @@ OUTPUTS = (
 )
 
 
-def _updates(gr: Any, news: Progress | Result | PaseoError) -> dict[str, Any]:
+def _updates(gr: Any, news: RunProgress | ShownResult | PaseoError) -> dict[str, Any]:
     """What changes on the page."""
     if isinstance(news, PaseoError):
         return {"status": look.note(str(news), bad=True), "preview": gr.update(visible=False)}
-    if isinstance(news, Progress):
+    if isinstance(news, RunProgress):
         preview = (
             {} if news.preview is None else {"preview": gr.update(value=enlarged(news.preview), visible=True)}
         )
@@ -400,7 +400,7 @@ def _updates(gr: Any, news: Progress | Result | PaseoError) -> dict[str, Any]:
     }
 
 
-def _shown(name: str | None, last: Result | None) -> tuple[Any, Any]:
+def _shown(name: str | None, last: ShownResult | None) -> tuple[Any, Any]:
     """Another picture on the right of the slider, and on the download button."""
     import gradio as gr
 

@@ -124,7 +124,7 @@ def write_plan(folder: Path, cells: Iterable[Cell]) -> Path:
 
 
 @dataclass(frozen=True)
-class Store:
+class CellStore:
     """The files of a run."""
 
     folder: Path

@@ -19,9 +19,9 @@ from typing import Any
 
 from paseo.errors import BadInput
 from paseo.lab.bench.cells import Cell
-from paseo.lab.bench.compute import Result, worker_for
+from paseo.lab.bench.compute import CellResult, worker_for
 from paseo.lab.bench.config import BenchConfig
-from paseo.lab.bench.pictures import Picture
+from paseo.lab.bench.pictures import Truth
 
 LOOPBACK = "127.0.0.1"
 
@@ -40,8 +40,8 @@ class RayOptions:
 def run_on_ray(
     config: BenchConfig,
     units: Sequence[Sequence[Cell]],
-    pictures: Mapping[str, Picture],
-    finish: Callable[[Sequence[Cell], Sequence[Result]], None],
+    pictures: Mapping[str, Truth],
+    finish: Callable[[Sequence[Cell], Sequence[CellResult]], None],
     options: RayOptions | None = None,
 ) -> None:
     """Compute all units; `finish` is called here, in the order in which they are ready."""
@@ -114,17 +114,19 @@ def _schedule(ray: Any, config: BenchConfig, units: Any, pictures: Any, finish: 
         finish(unit, _collect(ray, ready, unit))
 
 
-def _collect(ray: Any, ready: Any, unit: Sequence[Cell]) -> Sequence[Result]:
+def _collect(ray: Any, ready: Any, unit: Sequence[Cell]) -> Sequence[CellResult]:
     try:
         return ray.get(ready)
     except ray.exceptions.RayError as error:  # the worker was lost more often than it is worth
         told = " ".join(str(error).split())[:2000]
         return [
-            Result(failure={"key": c.key, "error": type(error).__name__, "message": told, "traceback": ""})
+            CellResult(
+                failure={"key": c.key, "error": type(error).__name__, "message": told, "traceback": ""}
+            )
             for c in unit
         ]
 
 
-def compute_unit(config: str, unit: list[Cell], pictures: list[Picture]) -> list[Result]:
+def compute_unit(config: str, unit: list[Cell], pictures: list[Truth]) -> list[CellResult]:
     """In a Ray worker, which keeps its model between units."""
     return worker_for(config)(unit, pictures)

@@ -24,7 +24,7 @@ from paseo.files import write_json, write_text
 from paseo.images import save_png
 from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.chart import Dot, scatter
 from paseo.lab.bench.grids import caption, grid
 from paseo.lab.bench.scores import METRICS, PROTOCOL
@@ -58,7 +58,7 @@ def write_report(folder: Path, out: Path | None = None, *, cost: bool = True) ->
     bench, target = aggregate.load(folder), out or folder / "report"
     if not bench.rows:
         raise BadInput(f"{folder} has no results yet. Compute some with `paseo bench run {folder}`.")
-    store = Store(folder)
+    store = CellStore(folder)
     pictures = {task: sheet for task in bench.config.tasks if (sheet := grid(bench, store, task)) is not None}
     for task, sheet in pictures.items():
         save_png(target / "grids" / f"{task.replace(':', '_')}.png", sheet)

@@ -15,8 +15,8 @@ from paseo.degrade import Task
 from paseo.degrade import task as find_task
 from paseo.hub.device import pick_device
 from paseo.hub.pretrained import PretrainedModel
-from paseo.lab.bench.pictures import Picture, stack
-from paseo.lab.bench.scores import Pair, eight_bit, score
+from paseo.lab.bench.pictures import Truth, stack
+from paseo.lab.bench.scores import ScoredPair, eight_bit, score
 from paseo.models import Model, load_model, own_folder
 from paseo.problem import pose
 from paseo.recipe import Recipe, Request, canonical, resolve
@@ -91,15 +91,13 @@ class Setup:
         """Of everything stored that a result depends on: the whole model, and the operator."""
         return self.model.identity | {f"operator_{name}": sum_ for name, sum_ in self.loaded.files.items()}
 
-    def measure(self, pictures: Sequence[Picture]) -> Tensor:
+    def measure(self, pictures: Sequence[Truth]) -> Tensor:
         """(B,3,h,w) in [0,1] units; each image's noise is its own, the same for every method."""
         return self.task.measure(
             stack(pictures), [p.seed("measurement", self.noise_seed) for p in pictures], self.sigma
         )
 
-    def draw(
-        self, sampler: Any, pictures: Sequence[Picture], seed: int = 0, watch: Watch = ignore
-    ) -> Restored:
+    def draw(self, sampler: Any, pictures: Sequence[Truth], seed: int = 0, watch: Watch = ignore) -> Restored:
         """One restoration of each picture; `seed` is the run's, each image has its own stream of it."""
         return restore(
             self.measure(pictures),
@@ -114,22 +112,22 @@ class Setup:
             watch=watch,
         )
 
-    def pair(self, images: Tensor, pictures: Sequence[Picture]) -> Pair:
+    def pair(self, images: Tensor, pictures: Sequence[Truth]) -> ScoredPair:
         """Restorations as files would hold them, beside their truths."""
-        return Pair(eight_bit(images.cpu()), stack(pictures), self.task)
+        return ScoredPair(eight_bit(images.cpu()), stack(pictures), self.task)
 
     def scores(
-        self, sampler: Any, pictures: Sequence[Picture], names: Sequence[str], seed: int = 0
+        self, sampler: Any, pictures: Sequence[Truth], names: Sequence[str], seed: int = 0
     ) -> dict[str, Tensor]:
         """Metric → (B,) of one restoration of each picture."""
         return score(self.pair(self.draw(sampler, pictures, seed).images, pictures), names)
 
-    def unsupported(self, sampler: Any, picture: Picture) -> str | None:
+    def unsupported(self, sampler: Any, picture: Truth) -> str | None:
         """Why the sampler cannot run here, or None."""
         return sampler.unsupported(self.problem(picture))
 
     @torch.no_grad()
-    def problem(self, picture: Picture) -> Problem:
+    def problem(self, picture: Truth) -> Problem:
         """What a sampler is given for one picture."""
         return pose(
             self.measure([picture]),

@@ -193,7 +193,7 @@ class KeptForBackward:
 
     def __enter__(self) -> KeptForBackward:
         self._hooks = torch.autograd.graph.saved_tensors_hooks(
-            lambda t: Kept(t, self), lambda kept: kept.tensor
+            lambda t: SavedTensor(t, self), lambda kept: kept.tensor
         )
         self._hooks.__enter__()
         return self
@@ -220,7 +220,7 @@ class KeptForBackward:
             self.now -= storage.nbytes()
 
 
-class Kept:
+class SavedTensor:
     """A saved tensor that reports when it is let go."""
 
     def __init__(self, tensor: Tensor, meter: KeptForBackward) -> None:

@@ -21,7 +21,7 @@ from paseo.errors import BadInput, out_of_memory
 from paseo.hub.build import build_prior
 from paseo.hub.conditioning import Conditioning
 from paseo.hub.denoiser import Denoiser
-from paseo.hub.family import SD, SD3, Family
+from paseo.hub.family import SD, SD3, ModelFamily
 
 Arch = Literal["sd15", "sd35", "tiny-sd15", "tiny-sd35"]
 _BLOCK = 1 << 20  # random numbers that are used over and over
@@ -41,7 +41,7 @@ class Rig:
 
     arch: str
     side: int  # pixels
-    family: Family
+    family: ModelFamily
     network: Any
     codec: KLCodec
     tokens: tuple[int, int]  # of the prompt: count, width

@@ -26,7 +26,7 @@ from typing import Any
 
 from paseo.errors import BadInput, NotFinite, OutOfMemory
 from paseo.files import read_json, write_json
-from paseo.lab.bench.pictures import Picture
+from paseo.lab.bench.pictures import Truth
 from paseo.lab.bench.scores import PROTOCOL, Metric, metric
 from paseo.lab.bench.setup import Setup
 from paseo.lab.tune.spaces import Space, space_of
@@ -44,7 +44,7 @@ class Tuning:
 
     setup: Setup
     method: str
-    pictures: Sequence[Picture]
+    pictures: Sequence[Truth]
     study: Path  # the SQLite file
     trials: int = 50  # finished or given up, over all processes
     metric_name: str = "lpips"
@@ -56,7 +56,7 @@ class Tuning:
     seed: int = 0
     prune: bool = True
     final_pictures: Sequence[
-        Picture
+        Truth
     ] = ()  # where the best trials are compared once more; none: the best trial is taken
     finalists: int = 3
     grid: Sequence[Mapping[str, Any]] = ()  # settings to be tried first, after those kept until now
@@ -312,7 +312,7 @@ def _hopeless(trial: Any, tuning: Tuning, values: Sequence[float]) -> bool:
     return sum(values) > HOPELESS * sum(best[step] for step in range(len(values)))
 
 
-def _scores(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> Iterator[dict[str, list[float]]]:
+def _scores(tuning: Tuning, sampler: Any, pictures: Sequence[Truth]) -> Iterator[dict[str, list[float]]]:
     """The metrics that a preset carries, batch by batch, one value per image."""
     names = list(dict.fromkeys([tuning.metric_name, *SCORED]))
     for start in range(0, len(pictures), tuning.batch):
@@ -324,7 +324,7 @@ def _means(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
 
 
-def _final(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> dict[str, float]:
+def _final(tuning: Tuning, sampler: Any, pictures: Sequence[Truth]) -> dict[str, float]:
     """The means over other pictures than those of the trials."""
     batches = list(_scores(tuning, sampler, pictures))
     return _means({name: [value for batch in batches for value in batch[name]] for name in batches[0]})
