@@ -12,7 +12,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 PROBES = 40  # calls of getattr and hasattr in the whole package
 MAY_PROBE = {  # files that ask an object which is not ours, or a name that is only known when it runs
-    "apps/pipeline/pipe.py": "parts of a diffusers pipeline",
+    "apps/pipeline/loaded.py": "parts of a diffusers pipeline",
     "apps/python.py": "a user's physics",
     "codecs/kl.py": "a diffusers autoencoder's config and accelerate's hook",
     "codecs/tiny.py": "a diffusers autoencoder's config",

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paseo.apps.console import say
-from paseo.apps.far import FarJob, sink_of
+from paseo.apps.far import FarJob
 from paseo.apps.folder import Folder
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
 from paseo.apps.loop import Outcome
 from paseo.apps.progress import Progress
+from paseo.apps.sinks import sink_of
 from paseo.errors import BadInput
 from paseo.lab.bench.ray_engine import RayOptions, credentials, init_options, stdout_kept_clean
 

@@ -15,163 +15,21 @@ image has its own fixed noise, so trials are compared pairwise.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput, NotFinite, OutOfMemory
 from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import Truth
-from paseo.lab.bench.scores import PROTOCOL, Metric, metric
-from paseo.lab.bench.setup import Setup
-from paseo.lab.tune.spaces import Space, space_of
 from paseo.lab.tune.study import claim, enqueue_missing, open_storage, readable, writable
-from paseo.samplers import within
+from paseo.lab.tune.tuning import Tuned, Tuning
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
 RANDOM_TRIALS = 12
 HOPELESS = 1.5  # times the best trial's error on the same images: no test is needed to give up
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What is tuned, and on what."""
-
-    setup: Setup
-    method: str
-    pictures: Sequence[Truth]
-    study: Path  # the SQLite file
-    trials: int = 50  # finished or given up, over all processes
-    metric_name: str = "lpips"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    space_changes: Sequence[str] = ()
-    preset_name: str | None = None  # what to start from, and the name under which the result is kept
-    budget: int | None = None  # NFE that no trial may exceed
-    batch: int = 4
-    seed: int = 0
-    prune: bool = True
-    final_pictures: Sequence[
-        Truth
-    ] = ()  # where the best trials are compared once more; none: the best trial is taken
-    finalists: int = 3
-    grid: Sequence[Mapping[str, Any]] = ()  # settings to be tried first, after those kept until now
-
-    def __post_init__(self) -> None:
-        if self.trials < 1 or self.batch < 1 or not self.pictures:
-            raise BadInput(
-                f"trials={self.trials}, batch={self.batch} and {len(self.pictures)} images: each must be "
-                "at least 1."
-            )
-
-    @property
-    def metric(self) -> Metric:
-        return metric(self.metric_name)
-
-    @property
-    def label(self) -> str:
-        return self.preset_name or self.method
-
-    @property
-    def space(self) -> Space:
-        return space_of(
-            self.method, masks=self.setup.task.masks, fixed=self.fixed, changes=self.space_changes
-        )
-
-    def base(self) -> Any:
-        """The sampler that trials vary."""
-        sampler = self.chosen.recipe.sampler
-        return within(sampler, self.budget) if self.budget is not None else sampler
-
-    @cached_property
-    def chosen(self) -> Setup:
-        """With the method's own settings, prompt and guidance; a new label starts from the method's."""
-        known = replace(self.setup, method=self.method, label=self.preset_name, settings=dict(self.fixed))
-        try:
-            _ = known.recipe
-        except BadInput:
-            if self.preset_name is None:
-                raise
-            return replace(known, label=None)
-        return known
-
-    def sampler(self, values: Mapping[str, Any]) -> Any:
-        """The base with some values; within the budget also where they change the calls per step."""
-        sampler = replace(
-            self.base(), **{name: self.space[name].short(value) for name, value in values.items()}
-        )
-        return within(sampler, self.budget) if self.budget is not None else sampler
-
-    def name(self) -> str:
-        """Task, method, metric and a digest of everything else."""
-        facts = {
-            "protocol": PROTOCOL,
-            "hashes": self.chosen.hashes,
-            "task": self.setup.task.params,
-            "sigma_y": self.setup.sigma,
-            "noise_seed": self.setup.noise_seed,
-            "images": [p.sha256 for p in self.pictures],
-            "fixed": dict(self.fixed),
-            "space": {name: axis.to_json() for name, axis in self.space.items()},
-            "budget": self.budget,
-            "seed": self.seed,
-        }
-        if options := self.chosen.recipe.model_options():
-            facts["options"] = options  # prompt, guidance, precision
-        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
-        return f"{self.setup.task.name} {self.label} {self.metric_name} {digest}"
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """The best settings and how they were found."""
-
-    task: str
-    label: str
-    sampler: Any
-    score: dict[str, float]  # means over the images, of the metric and of SCORED
-    start_score: float | None  # of the settings that were kept until now
-    importances: dict[str, float]
-    trials: int
-    pruned: int
-    images: int
-    study: str
-    # every trial: its settings and its score, None where it was given up
-    history: tuple[dict[str, Any], ...] = ()
-    text: Mapping[str, Any] = field(default_factory=dict)  # prompt and guidance, of models that take them
-
-    def entry(self) -> dict[str, Any]:
-        """As `presets.json` holds it."""
-        source = f"tuned in {self.trials} trials; scores of {self.images} validation images"
-        settings = json.loads(json.dumps(asdict(self.sampler)))
-        return {
-            "class": type(self.sampler).__name__,
-            "settings": settings,
-            "score": self.score,
-            "source": source,
-            **self.text,
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        more = {
-            "start_score": self.start_score,
-            "importances": self.importances,
-            "trials": self.trials,
-            "pruned": self.pruned,
-        }
-        return {
-            "task": self.task,
-            "method": self.label,
-            **self.entry(),
-            **more,
-            "images": self.images,
-            "study": self.study,
-            "history": list(self.history),
-        }
 
 
 def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tuned:
