@@ -87,6 +87,16 @@ def known_models() -> list[str]:
     return [*_paper(), *sorted(p.parent.name for p in MODELS.glob("*/presets.json"))]
 
 
+def fitting(family: str | None) -> list[str]:
+    """Names among them that fit a model: of a diffusers model the paper's rows of its family; an embedded one
+    may try any.
+    """
+    if family is None:
+        return known_models()
+    kin = ROWS[family].partition("/")[2]  # the network that the rows were tuned with
+    return [name for name in _paper() if name.partition("/")[2] == kin]
+
+
 def _table(model: str) -> dict[str, dict[str, Preset]]:
     key = rows_of(str(model))
     if key in _paper():

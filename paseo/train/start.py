@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ class Start:
 
 
 @contextmanager
-def started(config: LoopConfig, cache: Path | None) -> Iterator[Start]:
+def started(config: LoopConfig, cache: Path | None) -> Generator[Start]:
     """The processes of a training; `cache` is a folder below OUT unless given."""
     with session(config) as accelerator:
         yield Start(accelerator, cache or config.out / "cache")

@@ -109,12 +109,13 @@ def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     for choice in (left, right):
         choice.input(_pair, [left, right, kept], slider, **quick)
 
-    def methods_of(model: str, task: str, before: list[str]) -> Any:
-        able = state.method_choices(model, task)
+    def methods_of(model: str, task: str, preset: str, before: list[str]) -> Any:
+        able = state.method_choices(model, task, preset)
         names = [c[1] for c in able]
         return gr.update(choices=able, value=[m for m in before if m in names])
 
-    ask["task"].change(methods_of, [ask["model"], ask["task"], chosen], chosen, **quick)
+    for trigger in (ask["task"].change, ask["preset"].change):
+        trigger(methods_of, [ask["model"], ask["task"], ask["preset"], chosen], chosen, **quick)
 
 
 def _side_by_side(gr: Any, done: dict[str, ShownResult]) -> list[Any]:

@@ -27,8 +27,9 @@ from paseo.problem import pose
 from paseo.recipe import Request, resolve
 from paseo.recipe.family import FAMILY
 from paseo.recipe.load import load_operator_of
+from paseo.recipe.resolve import family_of
 from paseo.samplers import METHODS, within
-from paseo.settings.presets import presets
+from paseo.settings.presets import fitting, presets
 from paseo.units import to_unit
 
 Choice = tuple[str, str]  # what is shown, what is meant
@@ -76,15 +77,20 @@ class PageState:
             choices.append(("Find out from the file", AUTO))
         return choices
 
-    def method_choices(self, model: str, task: str) -> list[Choice]:
+    def preset_choices(self, model: str) -> list[Choice]:
+        """Whose kept settings may be taken; "" is the model's own."""
+        names = [name for name in fitting(family_of(real_name(model))) if name != real_name(model)]
+        return [("Kept for this model", ""), *((f"Kept for {name}", name) for name in names)]
+
+    def method_choices(self, model: str, task: str, preset: str = "") -> list[Choice]:
         """Methods that can restore this task with this model, asked one by one."""
         task = choice_of(task)
         if (model, task) not in self.methods:
             problem = self._problem(model, task)
             able = [(m.title, m.name) for m in METHODS.values() if m.default.unsupported(problem) is None]
-            able += [(f"{name} (as tuned)", name) for name in _presets_of(model, task) if name not in METHODS]
             self.methods[model, task] = able
-        return self.methods[model, task]
+        named = [name for name in _presets_of(preset or model, task) if name not in METHODS]
+        return self.methods[model, task] + [(f"{name} (as tuned)", name) for name in named]
 
     @torch.no_grad()
     def _problem(self, name: str, task: str) -> Problem:
@@ -103,20 +109,28 @@ class PageState:
 
     # ---- the advanced drawer: boxes of three kinds, as many as the method with most of them needs
 
-    def drawer(self, model: str, task: str, method: str) -> dict[Kind, list[tuple[Field, Any]]]:
+    def drawer(
+        self, model: str, task: str, method: str, preset: str = ""
+    ) -> dict[Kind, list[tuple[Field, Any]]]:
         """Settings of the method as tuned for model and task, by kind of box."""
-        values = settings_of(model, task, method)
-        pairs = [(f, values[f.name]) for f in fields_of(type(kept(model, task, method)))]
+        values = settings_of(model, task, method, preset)
+        pairs = [(f, values[f.name]) for f in fields_of(type(kept(model, task, method, preset)))]
         return {
             kind: [(f, v if kind == "switch" else shown(v)) for f, v in pairs if f.kind == kind]
             for kind in KINDS
         }
 
     def assignments(
-        self, model: str, task: str, method: str, names: Sequence[str | None], values: Sequence[Any]
+        self,
+        model: str,
+        task: str,
+        method: str,
+        names: Sequence[str | None],
+        values: Sequence[Any],
+        preset: str = "",
     ) -> tuple[str, ...]:
         """What was changed in the drawer, as `--set` takes it. `names` says which box held which setting."""
-        own = settings_of(model, task, method)
+        own = settings_of(model, task, method, preset)
         given = {
             name: shown(value).strip()
             for name, value in zip(names, values, strict=True)
@@ -191,17 +205,18 @@ class PageState:
     def _steps(self, form: Form, method: str, budget: int | None) -> tuple[str, ...]:
         if budget is None:
             return ()
-        return (f"steps={within(kept(form.model, form.task, method), budget).steps}",)
+        sampler = kept(form.model, form.task, method, form.preset or "")
+        return (f"steps={within(sampler, budget).steps}",)
 
 
-def kept(model: str, task: str, method: str) -> Any:
+def kept(model: str, task: str, method: str, preset: str = "") -> Any:
     """The sampler as tuned for model and task; numbers behind a slider do not matter here."""
-    return resolve(Request(model=model, task=example(task), method=method)).sampler
+    return resolve(Request(model=model, task=example(task), method=method, preset=preset or None)).sampler
 
 
-def settings_of(model: str, task: str, method: str) -> dict[str, Any]:
+def settings_of(model: str, task: str, method: str, preset: str = "") -> dict[str, Any]:
     """The same by field, in the order in which they are declared."""
-    sampler = kept(model, task, method)
+    sampler = kept(model, task, method, preset)
     return {f.name: vars(sampler)[f.name] for f in fields_of(type(sampler))}
 
 

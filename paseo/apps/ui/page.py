@@ -142,8 +142,8 @@ def _box(entry: Any) -> dict[str, Any]:
 def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str, Any]) -> None:
     quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
-    def refill(model: str, task: str, method: str) -> list[Any]:
-        filled = state.drawer(model, task, method)
+    def refill(model: str, task: str, preset: str, method: str) -> list[Any]:
+        filled = state.drawer(model, task, method, preset)
         updates, names = [], []
         for kind in KINDS:
             for i in range(boxes()[kind]):
@@ -152,13 +152,13 @@ def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str
                 names.append(entry[0].name if entry else None)
         return [names, *updates]
 
-    def methods_of(model: str, task: str, method: str) -> Any:
-        choices = state.method_choices(model, task)
+    def methods_of(model: str, task: str, preset: str, method: str) -> Any:
+        choices = state.method_choices(model, task, preset)
         return gr.update(choices=choices, value=method if method in [c[1] for c in choices] else "paseo")
 
     drawer = [ui["names"], *ui["pool"]]
-    chosen = [ask["model"], ask["task"], ui["method"]]
-    for trigger in (ask["task"].change, ask["model_changed"].then):
+    chosen = [ask["model"], ask["task"], ask["preset"], ui["method"]]
+    for trigger in (ask["task"].change, ask["preset"].change, ask["model_changed"].then):
         trigger(methods_of, chosen, ui["method"], **quick).then(refill, chosen, drawer, **quick)
     ui["method"].change(refill, chosen, drawer, **quick)
     ui["reset"].click(refill, chosen, drawer, **quick)

@@ -59,6 +59,10 @@ def question(gr: Any, state: PageState) -> dict[str, Any]:
     with gr.Row():
         for name in ("first", "second"):
             ask[name] = gr.Slider(0, 1, value=0, visible=False, elem_id=name)
+    presets = state.preset_choices(first)
+    ask["preset"] = gr.Dropdown(
+        presets, value="", label="Settings", elem_id="preset", visible=len(presets) > 1
+    )
     ask["told"] = gr.HTML(look.note(sentence(choices[0][1], [])), elem_id="told")
     with gr.Group(visible=False) as ask["masking"]:
         ask["editor"] = gr.ImageEditor(
@@ -119,11 +123,12 @@ def _events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
     _slider_events(gr, ask, quick)
 
-    def of_model(model: str) -> Any:
-        choices = state.task_choices(model)
-        return gr.update(choices=choices, value=choices[0][1] if choices else None)
+    def of_model(model: str) -> tuple[Any, Any]:
+        choices, presets = state.task_choices(model), state.preset_choices(model)
+        task = gr.update(choices=choices, value=choices[0][1] if choices else None)
+        return task, gr.update(choices=presets, value="", visible=len(presets) > 1)
 
-    ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
+    ask["model_changed"] = ask["model"].change(of_model, ask["model"], [ask["task"], ask["preset"]], **quick)
 
 
 def _slider_events(gr: Any, ask: dict[str, Any], quick: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ ASKED = (
     "picture",
     "way",
     "model",
+    "preset",
     "task",
     "first",
     "second",
@@ -102,11 +103,12 @@ def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> F
     try:
         if values["picture"]:
             values["picture"] = own_picture(state, values["picture"])
-        check_choices(state, values["way"], values["model"], values["task"], method)
+        preset = values["preset"]
+        check_choices(state, values["way"], values["model"], values["task"], method, preset)
         turned = [number(values.pop(name), "slider") for name in ("first", "second")]
         hole = painted(values.pop("editor"))
-        settings = state.assignments(values["model"], values["task"], method, names, pool)
-        check_settings(kept(values["model"], values["task"], method), settings)
+        settings = state.assignments(values["model"], values["task"], method, names, pool, preset)
+        check_settings(kept(values["model"], values["task"], method, preset), settings)
         choice, sigma = values["task"], number(values.pop("sigma"), "noise")
         values["task"] = typed_task(choice, turned)
         own = choice in CHOICES or choice == AUTO  # these say their noise themselves
@@ -114,25 +116,29 @@ def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> F
         ticked = bool(values.pop("keep_known"))
         known = ticked if hole is not None else None  # the box is about painted holes
         form: dict[str, Any] = {**values, **numbers, "fit": bool(values["fit"]), "keep_known": known}
+        form["preset"] = preset or None
         draws = whole(draws, "number of draws")
         return Form(**form, draws=draws, method=method, hole=hole, settings=settings)
     except PaseoError as error:
         return error
 
 
-def check_choices(state: PageState, way: object, model: object, task: object, method: object) -> None:
+def check_choices(
+    state: PageState, way: object, model: object, task: object, method: object, preset: object
+) -> None:
     """Gradio's widgets are drawn in the browser: what arrives here may be anything."""
     one_of(way, [SHOW, OWN], "way")
     one_of(model, list(state.models), "model")
+    one_of(preset, [name for _, name in state.preset_choices(str(model))], "preset")
     one_of(choice_of(str(task)), [name for _, name in state.task_choices(str(model))], "task")
-    one_of(method, [name for _, name in state.method_choices(str(model), str(task))], "method")
+    one_of(method, [name for _, name in state.method_choices(str(model), str(task), str(preset))], "method")
 
 
 def comparable(state: PageState, form: Form, methods: object, limit: object) -> Form | PaseoError:
     """The form itself, if the methods to compare are offered and the limit of their calls is a number."""
     try:
         for method in methods if isinstance(methods, list) else ():
-            check_choices(state, form.way, form.model, form.task, method)
+            check_choices(state, form.way, form.model, form.task, method, form.preset or "")
         if whole(limit, "limit") > MAX_NFE:
             raise BadInput(f"{limit} denoiser calls are more than the {MAX_NFE} this page makes.")
     except PaseoError as error:

@@ -34,6 +34,7 @@ from paseo.apps.ui.wiring import uploads_only
 from paseo.apps.ui.work import RunProgress
 from paseo.errors import BadInput, Cancelled
 from paseo.samplers import METHODS, PASEO
+from paseo.settings.presets import fitting, preset
 
 SAMPLE = Path(__file__).parents[3] / "paseo" / "models" / "faces-128" / "samples" / "2000001.jpg"
 QUICK = ("steps=4",)
@@ -69,6 +70,26 @@ def test_only_what_was_changed_is_set(state: PageState) -> None:
     assert (
         state.assignments("faces-128", "sr4", "silo", ["inner_steps"], ["9"]) == ()
     )  # a box of another method
+
+
+def test_settings_of_others_can_be_chosen(state: PageState) -> None:
+    offered = [name for _, name in state.preset_choices("faces-128")]
+    assert offered[0] == ""
+    assert {"ffhq/sd35", "coco/sd35"} <= set(offered)
+    assert "faces-128" not in offered  # "" stands for it
+    own, theirs = (handlers.settings_of("faces-128", "sr4", "paseo", name) for name in ("", "ffhq/sd35"))
+    assert own != theirs
+    assert theirs["steps"] == preset("ffhq/sd35", "sr4").sampler.steps
+    filled = state.drawer("faces-128", "sr4", "paseo", "ffhq/sd35")
+    names = [f.name for kind in KINDS for f, _ in filled[kind]]
+    values = [v for kind in KINDS for _, v in filled[kind]]
+    assert state.assignments("faces-128", "sr4", "paseo", names, values, "ffhq/sd35") == ()
+    assert "paseo-dagger" in [name for _, name in state.method_choices("faces-128", "sr4", "ffhq/sd35")]
+
+
+def test_a_diffusers_model_is_offered_the_rows_of_its_family() -> None:
+    assert fitting("sd3") == ["ffhq/sd35", "coco/sd35"]
+    assert fitting("sd") == fitting("sdxl") == ["ffhq/rv51"]
 
 
 def test_methods_that_cannot_restore_a_task_are_not_offered(state: PageState) -> None:
