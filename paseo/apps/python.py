@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
+from paseo.apps.wishes import Wishes, asked, takes
 from paseo.base import BindsNoise, Codec, Degradation, LatentOperator, Prior, Sampler, Watch, ignore
 from paseo.degrade import Custom, Mask, Task, user_task
 from paseo.degrade.detect import examine
@@ -43,27 +44,19 @@ Damage = str | Task | Degradation | Callable[[Tensor], Tensor] | object
 AUTO = "auto"
 
 
+@takes(Wishes)
 def restore(
     image: Pixels,
     task: Damage | None = None,
     *,
-    samples: int = 1,
-    seed: int = 0,
     model: str | Path | LatentModel = AUTO,
     device: str | torch.device = AUTO,
     dtype: str | torch.dtype | None = None,
     mask: Pixels | None = None,
-    sigma_y: float | None = None,
     operator: str | Path | LatentOperator | BindsNoise | None = None,
-    method: str = "paseo",
-    preset: str | None = None,
     sampler: Sampler | Preset | None = None,
     settings: Mapping[str, object] | None = None,
     steps: int | None = None,
-    prompt: str | None = None,
-    negative_prompt: str | None = None,
-    guidance: float | None = None,
-    keep_known: bool | None = None,
     batch: int = 4,
     degradation: Damage | None = None,
     prior: Prior | None = None,
@@ -72,6 +65,7 @@ def restore(
     size: tuple[int, int] | None = None,
     windows: Choice = "auto",
     watch: Watch = ignore,
+    **wishes: Unpack[Wishes],
 ) -> Restored:
     """Restore an image; several `samples` are several draws from the posterior.
 
@@ -85,8 +79,10 @@ def restore(
     sigma_y   noise of the measurement, a standard deviation on [0,1] images; the task's own unless given
     operator  a folder or an operator; "chain" goes through the autoencoder itself; else the model's own
     method, preset, sampler, settings, steps    which sampler, and what is changed of its settings
+    prompt, negative_prompt, guidance           what Stable Diffusion is told
     degradation, prior, codec                   parts of one's own; `degradation` is the same as `task`
     """
+    samples, seed, sigma_y = wishes["samples"], wishes["seed"], wishes["sigma_y"]
     damage = task if degradation is None else degradation
     parts = operator is not None and damage is not None and sampler is not None
     if prior is not None or codec is not None or (parts and not isinstance(model, str | Path)):
@@ -113,17 +109,11 @@ def restore(
         task=_task(damage, image, hole is not None or operator not in (None, "chain")),
         mask=hole or False,
         operator=str(operator) if isinstance(operator, Path) else operator,
-        method=method,
-        preset=preset,
         sampler=sampler,
         settings=settings or (),
         steps=steps,
-        prompt=prompt,
-        negative_prompt=negative_prompt,
-        guidance=guidance,
-        sigma_y=sigma_y,
-        keep_known=keep_known,
         options={"device": None if str(device) == AUTO else str(device), "dtype": _name(dtype)},
+        **asked(wishes),
     )
     recipe, loaded = _load(resolve(request), model)
     given = _seeds(seed, samples) if seeds is None else _integers(seeds)
