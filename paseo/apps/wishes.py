@@ -120,7 +120,7 @@ def takes(
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             unknown = [name for name in kwargs if name not in signature.parameters]
             if unknown:
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}")
+                raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}: {signature}")
             filled: dict[str, Any] = {**defaults, **kwargs}
             return function(*args, **filled)
 
