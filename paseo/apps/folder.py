@@ -4,7 +4,7 @@
 
 Which pictures share a pass follows from the list of jobs alone, not from what is done already: a run that
 was ended and started again makes the same passes, and so the same bytes. Only whole passes are filled up; a
-picture without company is computed alone, as it is by default.
+picture that no other has the size of is computed alone, as it is by default.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from paseo.files import NO_ROOM
 from paseo.memory import rows_that_fit
 from paseo.problem import device_of, multiple_of
 
-CHUNK = 256  # jobs among which company is looked for
+CHUNK = 256  # jobs among which pictures of one size are looked for
 MOST = {"cpu": 8}  # pictures in a pass where the number is left open; accelerators take more
 MOST_ELSEWHERE = 32
 AHEAD = 2  # passes that are read ahead, and that may wait to be written
@@ -66,7 +66,7 @@ class Folder:
         self.outcome = Outcome(keep=keep)
         self.claimed: dict[int, str] = {}
         self.sources: dict[str, list[str]] = {}
-        self.fill = fill  # a single picture as if it had company, as a replay needs it
+        self.fill = fill  # fill up the pass of a single picture, as a replay needs it
         self.warnings = Warnings()
 
     def __call__(self, jobs: Iterable[Job], total: int | None) -> Outcome:

@@ -150,7 +150,7 @@ def _integers(seeds: int | Sequence[int] | Sequence[torch.Generator]) -> tuple[i
 
 
 def _tensor(image: Pixels) -> Tensor:
-    """For the street, which also takes batches."""
+    """For `paseo.street`, which also takes batches."""
     return image if isinstance(image, Tensor) else _picture(image).rgb
 
 
@@ -238,7 +238,7 @@ def _name(dtype: str | torch.dtype | None) -> str | None:
 
 
 def _load(recipe: Recipe, model: str | Path | LatentModel) -> tuple[Recipe, Model]:
-    """The model that the recipe names: the one passed, or one that a call before has left."""
+    """The model that the recipe names: the one passed, or one kept from an earlier call."""
     if isinstance(model, Model):
         return recipe, model
     options = recipe.model_options()

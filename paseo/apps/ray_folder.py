@@ -116,7 +116,7 @@ def units(jobs: Any) -> Iterator[list[Job]]:
 
 
 def _travelling(job: Job) -> Job:
-    """Without what is open here, and with names that hold in another folder."""
+    """A job that can be sent: without open files, and with absolute names."""
     if isinstance(job, FarJob):
         near = job.sink is None and job.url and "://" not in job.url
         folder = job.folder.absolute() if job.sink is None else job.folder

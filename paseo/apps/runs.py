@@ -1,4 +1,4 @@
-"""One `paseo restore` from its wish to its summary: which pictures, on which engine, what became of them."""
+"""One `paseo restore` from the request to the summary: which pictures, on which engine, with which result."""
 
 from __future__ import annotations
 

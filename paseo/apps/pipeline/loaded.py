@@ -1,6 +1,6 @@
 """The parts of a pipeline: SD1.x, SD2.x, SDXL, SD3 or SD3.5, as its components tell; loading and converting.
 
-Prompts are encoded once and remembered; `free_text_encoders()` lets the encoders go. The network may be in
+Prompts are encoded once and remembered; `free_text_encoders()` frees the encoders. The network may be in
 half precision; the autoencoder and the operator stay in float32 unless they are converted one by one.
 """
 
@@ -151,7 +151,7 @@ class LoadedPipeline(DiffusionPipeline):
         self._attention, self._codec = backend, None
 
     def free_text_encoders(self) -> None:
-        """Let the text encoders go; prompts that were encoded before can still be used."""
+        """Free the text encoders; prompts that were encoded before can still be used."""
         for name in self.family.text:
             if name.startswith("text_encoder"):
                 setattr(self, name, None)

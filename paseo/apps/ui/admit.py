@@ -180,7 +180,7 @@ class Gate:
             raise Refused(403, "Requests of other pages are not answered.")
 
     def check_place(self, path: str) -> None:
-        """Files that may be had, and corners of gradio that are closed."""
+        """Files that may be read, and parts of gradio that are closed."""
         inner = path.removeprefix("/gradio_api").lstrip("/")
         if inner.startswith(CLOSED) or path.startswith(MONITORING):
             raise Refused(404, "Not found.")

@@ -59,7 +59,7 @@ def typed(gr: Any, handler: Any) -> Any:
 
 
 def path_only(payload: Any) -> str | None:
-    """The upload's path, undecoded; `Gate` and `own_picture` see to it that it is an upload."""
+    """The upload's path, undecoded; `Gate` and `own_picture` make sure that it is an upload."""
     return None if payload is None else payload.path
 
 

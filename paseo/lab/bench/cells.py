@@ -184,7 +184,7 @@ def whole_features(path: Path, names: str) -> bool:
 
 
 def units(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Neighbours that are computed together: one method, task and seed, and one company."""
+    """Neighbours that are computed together: one method, task and seed, and the same images together."""
     unit: list[Cell] = []
     for cell in cells:
         if unit and _together(unit[0]) != _together(cell):

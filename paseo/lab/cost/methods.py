@@ -221,7 +221,7 @@ class KeptForBackward:
 
 
 class SavedTensor:
-    """A saved tensor that reports when it is let go."""
+    """A saved tensor that reports when it is freed."""
 
     def __init__(self, tensor: Tensor, meter: KeptForBackward) -> None:
         self.tensor, self.meter = tensor, meter
