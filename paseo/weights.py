@@ -231,7 +231,7 @@ def uninitialised() -> Generator[None]:
             setattr(init, name, function)
 
 
-def _as_it_is(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+def _as_it_is(tensor: Tensor, *_: object, **__: object) -> Tensor:
     return tensor
 
 
@@ -239,7 +239,7 @@ def check_counts(config: Mapping[str, Any], where: str | Path) -> None:
     """No count in a network's settings is larger than any network has: a loop over 10⁹ layers is not
     begun.
     """
-    waiting: list[tuple[str, Any]] = list(config.items())
+    waiting: list[tuple[str, object]] = list(config.items())
     while waiting:
         name, here = waiting.pop()
         if isinstance(here, Mapping):

@@ -70,6 +70,43 @@ def test_a_probe_is_seen() -> None:
     assert not probes("def __getattr__(name): return vars(b)[name]  # getattr(b, name)")
 
 
+LINES = 350  # of a file
+MAY_BE_LONG = {"base.py"}  # page one: all nouns, and all that they can do, by name
+
+
+def test_a_file_has_one_subject() -> None:
+    lengths = {str(p.relative_to(PACKAGE).as_posix()): len(p.read_text("utf-8").splitlines()) for p in FILES}
+    assert {name for name, count in lengths.items() if count > LINES} <= MAY_BE_LONG
+
+
+UNNAMED = 0.04  # share of the annotations in which a type is `Any`
+
+
+def annotations(source: str) -> list[ast.expr]:
+    """Of parameters, results and variables."""
+    found: list[ast.expr | None] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.append(node.returns)
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            found.append(node.annotation)
+    return [annotation for annotation in found if annotation is not None]
+
+
+def unnamed(annotation: ast.expr) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == "Any" for part in ast.walk(annotation))
+
+
+def test_types_have_names() -> None:
+    every = [a for path in FILES for a in annotations(path.read_text(encoding="utf-8"))]
+    assert sum(map(unnamed, every)) <= UNNAMED * len(every)
+
+
+def test_an_unnamed_type_is_seen() -> None:
+    found = annotations("def f(a: Any, *b: int, c: dict[str, Any] = {}) -> list[Any]:\n    d: str = 'Any'")
+    assert (len(found), sum(map(unnamed, found))) == (5, 3)
+
+
 MAY_REPEAT = {"Options"}  # each experiment of `paseo reproduce` has its own, by agreement
 
 

@@ -20,6 +20,7 @@ HOOKS = {  # functions that were passed down, and values that were
     ("samplers/paseo.py", "street.py"): "the watch of a run",
     ("apps/folder.py", "apps/runs.py"): "the jobs, one by one",
     ("apps/warn.py", "apps/job.py"): "what the job has prepared",
+    ("apps/cli/restore.py", "apps/wishes.py"): "which of them the recipe takes",
 }
 
 

@@ -152,7 +152,7 @@ def entries_of(url: str) -> Iterator[str]:
 
 def _parquet(url: str) -> Iterator[str]:
     try:
-        parquet: Any = import_module("pyarrow.parquet")
+        parquet: object = import_module("pyarrow.parquet")
     except ImportError:
         raise BadInput(f"{url}: Parquet needs pyarrow, which is not installed. pip install pyarrow") from None
     with open_far(url) as file:

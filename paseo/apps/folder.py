@@ -71,7 +71,7 @@ class Folder:
 
     def __call__(self, jobs: Iterable[Job], total: int | None) -> Outcome:
         waiting: deque[tuple[Pass, list[Future[Measured | None]]]] = deque()
-        writing: deque[tuple[Job, Future[dict[str, Any]]]] = deque()
+        writing: deque[tuple[Job, Future[dict[str, object]]]] = deque()
         self.sources = by_folder(jobs) if isinstance(jobs, list) else {}
         passes = self.passes(jobs)
         with (
@@ -156,7 +156,7 @@ class Folder:
         read: list[Future[Measured | None]],
         progress: Progress,
         writer: ThreadPoolExecutor,
-        writing: deque[tuple[Job, Future[dict[str, Any]]]],
+        writing: deque[tuple[Job, Future[dict[str, object]]]],
     ) -> None:
         group: list[Measured] = []
         for job, future in zip(one.jobs, read, strict=True):
@@ -184,7 +184,7 @@ class Folder:
         """A header may say another size than its picture has."""
         return len({this.picture.size for this in group}) <= 1
 
-    def _write(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
+    def _write(self, this: Measured, drawn: Drawn) -> dict[str, object]:
         return self.work.write(this, drawn)
 
     def _result(self, job: Job, future: Future[Measured | None], progress: Progress) -> Measured | None:
@@ -198,7 +198,7 @@ class Folder:
         return this
 
     def _collect(
-        self, writing: deque[tuple[Job, Future[dict[str, Any]]]], progress: Progress, most: int
+        self, writing: deque[tuple[Job, Future[dict[str, object]]]], progress: Progress, most: int
     ) -> None:
         """Take what is written; wait only while more than `most` are not."""
         while writing and (len(writing) > most or writing[0][1].done()):

@@ -167,7 +167,7 @@ class Restoration:
         ]
 
     def _alone(self, this: Measured, watch: Watch) -> Drawn:
-        """A picture with another degradation than the others of its pass, or one that needs no restoration."""
+        """A picture with another degradation than the others of its pass, or one that needs none."""
         if not this.recipe.idle:
             return self.draw([this], watch)[0]
         same = this.picture.rgb[None].expand(len(self.plan.seeds), -1, -1, -1)

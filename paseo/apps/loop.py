@@ -34,7 +34,7 @@ class Outcome:
     def count(self, status: str) -> int:
         return self.counts[status]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         summary = {status: self.count(status) for status in ("done", "skipped", "failed")}
         summary |= {"left": self.count("left")} if self.stopped else {}
         return {"schema_version": 1, "results": self.results, "summary": summary}

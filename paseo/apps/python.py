@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -249,7 +249,7 @@ def _load(recipe: Recipe, model: str | Path | LatentModel) -> tuple[Recipe, Mode
 
 
 @lru_cache(maxsize=2)
-def _kept(name: str, options: tuple[tuple[str, Any], ...], age: tuple[float, ...]) -> Model:
+def _kept(name: str, options: tuple[tuple[str, object], ...], age: tuple[float, ...]) -> Model:
     """Loading takes as long as a small picture: the last two models stay."""
     return load_model(name, **dict(options))
 

@@ -11,10 +11,11 @@ import itertools
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from paseo.apps.console import say
@@ -46,7 +47,7 @@ class FolderWorker:
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         return {"result": [r for unit in batch["unit"] for r in self.restored(list(unit))]}
 
-    def restored(self, unit: list[Job]) -> list[dict[str, Any]]:
+    def restored(self, unit: list[Job]) -> list[dict[str, object]]:
         sink = self.sink
         jobs = [replace(job, sink=sink) if isinstance(job, FarJob) else job for job in unit]
         folder = Folder(self.work, skip=self.skip, finish=sink.close if sink is not None else lambda: None)
@@ -80,7 +81,7 @@ def run_on_ray(wanted: Wanted, address: str | None, *, keep: bool, quiet: bool) 
     return outcome
 
 
-def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) -> None:
+def _stream(ray: ModuleType, data: ModuleType, wanted: Wanted, outcome: Outcome, quiet: bool) -> None:
     from paseo.apps.runs import print_outputs
 
     resources = ray.cluster_resources()
@@ -108,7 +109,7 @@ def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) 
                 progress.done(skipped=result["status"] == "skipped")
 
 
-def units(jobs: Any) -> Iterator[list[Job]]:
+def units(jobs: Iterable[Job]) -> Iterator[list[Job]]:
     """Jobs in the portions that travel; an open sink stays here."""
     waiting = (_travelling(job) for job in jobs)
     while unit := list(itertools.islice(waiting, UNIT)):

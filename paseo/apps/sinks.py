@@ -128,7 +128,7 @@ class Tars(Sink):
     def has(self, job: Job, file: str) -> bool:
         return False
 
-    def has_run(self, job: Job, record: Mapping[str, Any]) -> bool:
+    def has_run(self, job: Job, record: Mapping[str, object]) -> bool:
         """Whether a part holds this very run of this picture."""
         return self.done.get(hash(str(PurePosixPath(job.relative).with_suffix("")))) == hash(key_of(record))
 

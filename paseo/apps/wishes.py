@@ -108,7 +108,7 @@ def takes(
         )
         for name, (hint, wish) in entries.items()
     ]
-    defaults: dict[str, Any] = {name: wish.default for name, (_, wish) in entries.items()}
+    defaults: dict[str, object] = {name: wish.default for name, (_, wish) in entries.items()}
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         own = inspect.signature(function, eval_str=True)

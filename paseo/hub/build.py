@@ -14,7 +14,7 @@ from paseo.hub.sd3 import SD3Prior, flow_schedule
 from paseo.schedule import VP, SD3Flow
 
 
-def schedule_of(family: ModelFamily, scheduler: Mapping[str, Any]) -> VP | SD3Flow:
+def schedule_of(family: ModelFamily, scheduler: Mapping[str, object]) -> VP | SD3Flow:
     """The native schedule that the model's scheduler config describes."""
     return flow_schedule(scheduler) if family is SD3 else vp_schedule(scheduler)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -131,7 +131,7 @@ def _model(model: str | Path, device: str, dtype: str | None) -> Iterator[Check]
 
 
 def _fit(
-    folder: Path, family: ModelFamily, index: dict[str, Any], place: torch.device, dtype: str | None
+    folder: Path, family: ModelFamily, index: dict[str, object], place: torch.device, dtype: str | None
 ) -> Check:
     """Does it fit? The text encoders and the denoiser are never in memory together."""
     element = torch.empty(0, dtype=pick_dtype(dtype, place)).element_size()

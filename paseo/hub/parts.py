@@ -197,7 +197,7 @@ class PipelineParts:
             **pipe.scheduler.config,
             "_class_name": type(pipe.scheduler).__name__,
         }
-        self.network_config: Mapping[str, Any] = self.network.config
+        self.network_config: Mapping[str, object] = self.network.config
         self.classes = {k: v for k, v in classes_of(pipe.components).items() if v is not None}
         self.dtype: torch.dtype = self.network.dtype
 

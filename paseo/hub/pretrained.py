@@ -231,7 +231,7 @@ def load_diffusers_model(
 
 
 def _parts(
-    source: Any,
+    source: object,
     dtype: str | torch.dtype | None,
     vae_dtype: str | torch.dtype,
     device: torch.device,

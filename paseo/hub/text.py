@@ -86,7 +86,7 @@ def text_pipeline(
     return pipe
 
 
-def _hollow(config: Mapping[str, Any] | None) -> Any:
+def _hollow(config: Mapping[str, object] | None) -> object:
     """The transformer without weights: only its config is read."""
     from diffusers import SD3Transformer2DModel
 

@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -89,7 +88,7 @@ class OperatorCheck:
         notes = [] if all(row.reliable for row in self.rows) else [UNRELIABLE]
         return "\n".join([f"{self.name or 'operator'}: {settings}", *body, *notes])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; what is not finite becomes None."""
         return _plain(
             {**asdict(self), "rows": [{**asdict(row), "reliable": row.reliable} for row in self.rows]}

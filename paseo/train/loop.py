@@ -61,7 +61,7 @@ class Trained:
     interrupted: bool  # by SIGINT or SIGTERM: the checkpoint is written, and the same command goes on
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         return {"steps": self.step, "seconds": round(self.seconds, 1), "validation": self.validation}
 
 
@@ -149,7 +149,7 @@ class _Stop:
             self._old[name] = signal.signal(name, self._handle)
         return self
 
-    def _handle(self, number: int, frame: Any) -> None:
+    def _handle(self, number: int, frame: object) -> None:
         self.asked = True
         self.__exit__()
 

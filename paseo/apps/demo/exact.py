@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
@@ -52,7 +51,7 @@ def clouds(channels: int) -> GaussianPrior:
     return GaussianPrior.natural((channels, SIDE, SIDE), exponent=1.5)
 
 
-def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], Any] = lambda: None) -> Demo:
+def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], object] = lambda: None) -> Demo:
     """Both tasks, `draws` times each; the first rows of the table are the measurement and the exact posterior
     mean.
     """
@@ -98,7 +97,7 @@ def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], Any] = lambda
     return Demo(rows, sheet, {"demo": "exact", "sigma_y": SIGMA_Y, "noise_unit": "unit", "spread": spreads})
 
 
-def exact_answer(operator: Any, y_z: Tensor) -> tuple[Tensor, Tensor]:
+def exact_answer(operator: object, y_z: Tensor) -> tuple[Tensor, Tensor]:
     """Mean (1,3,H,W) and standard deviation (H,W) of the posterior, in [0,1] units; the channels are alike
     and independent.
     """

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +29,7 @@ def run_faces(
     draws: int = 4,
     seed: int = 0,
     method: str = "paseo",
-    advance: Callable[[], Any] = lambda: None,
+    advance: Callable[[], object] = lambda: None,
 ) -> Demo:
     """Every task on the first `images` sample faces, `draws` times each; `seconds` of a row is its share of a
     batch's time.

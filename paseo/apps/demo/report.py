@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from PIL import Image
 from torch import Tensor
@@ -36,12 +35,12 @@ class Demo:
 
     rows: list[DemoRow]
     sheet: Image.Image
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {"schema_version": 1, **self.notes, "rows": [asdict(row) for row in self.rows]}
 
-    def averages(self) -> list[dict[str, Any]]:
+    def averages(self) -> list[dict[str, object]]:
         """Mean of each task and method, in the order of the rows."""
         groups: dict[tuple[str, str], list[DemoRow]] = {}
         for row in self.rows:

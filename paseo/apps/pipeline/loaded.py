@@ -19,11 +19,14 @@ from diffusers.schedulers.scheduling_utils import SchedulerMixin  # noqa: TID253
 from transformers import PreTrainedModel, PreTrainedTokenizerBase  # noqa: TID253
 
 from paseo.apps.pipeline.inputs import to_operator
+from paseo.codecs.kl import KLCodec
+from paseo.codecs.tiny import TinyCodec
 from paseo.errors import MissingWeights
 from paseo.hub.attention import Backend, attention
 from paseo.hub.autoencoder import wrap_codec
 from paseo.hub.build import build_prior
 from paseo.hub.conditioning import Conditioning
+from paseo.hub.denoiser import Denoiser
 from paseo.hub.family import ModelFamily, classes_of, family_of
 from paseo.hub.folder import check_complete, components, read_index, variant_of
 from paseo.hub.folder import resolve as find_folder
@@ -82,8 +85,8 @@ class LoadedPipeline(DiffusionPipeline):
         )
         self.register_to_config(force_operator=force_operator, published_time=published_time)
         self.family: ModelFamily = family_of(classes_of(self.components), type(self).__name__)
-        self._codec: Any = None
-        self._prompts: dict[Any, Conditioning] = {}
+        self._codec: KLCodec | TinyCodec | None = None
+        self._prompts: dict[tuple[object, ...], Conditioning] = {}
         self._interrupt = False
         self._attention: Backend = "auto"
         self._check_operator(operator)
@@ -118,7 +121,7 @@ class LoadedPipeline(DiffusionPipeline):
         return pipe
 
     @classmethod
-    def from_pipe(cls, pipeline: Any, **options: Any) -> Self:
+    def from_pipe(cls, pipeline: DiffusionPipeline, **options: Any) -> Self:
         """Around the parts of a loaded pipeline, which are shared and keep their dtype unless `dtype` is
         given.
         """
@@ -165,11 +168,11 @@ class LoadedPipeline(DiffusionPipeline):
         return self._interrupt
 
     @property
-    def network(self) -> Any:
+    def network(self) -> UNet2DConditionModel | SD3Transformer2DModel:
         return getattr(self, self.family.network)
 
     @property
-    def codec(self) -> Any:
+    def codec(self) -> KLCodec | TinyCodec:
         """The autoencoder as a codec."""
         if self._codec is None or self._codec.vae is not self.vae:
             self._codec = wrap_codec(
@@ -203,7 +206,7 @@ class LoadedPipeline(DiffusionPipeline):
             )
         return self._prompts[key]
 
-    def prior(self, conditioning: Conditioning, guidance: float = 1.0) -> Any:
+    def prior(self, conditioning: Conditioning, guidance: float = 1.0) -> Denoiser:
         """The denoiser with these embeddings bound."""
         return build_prior(
             self.family,
@@ -215,11 +218,11 @@ class LoadedPipeline(DiffusionPipeline):
             around=attention(self._attention),
         )
 
-    def _check_operator(self, operator: Any) -> None:
+    def _check_operator(self, operator: object) -> None:
         """Refuse the operator of another latent space."""
         if isinstance(operator, OperatorNet):
             check_latent_space(operator.spec, self.codec.hash, self.config["force_operator"])
 
 
-def _hashable(prompt: Prompt) -> Any:
+def _hashable(prompt: Prompt) -> str | tuple[str, ...]:
     return prompt if isinstance(prompt, str) else tuple(prompt)

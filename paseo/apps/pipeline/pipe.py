@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,9 +10,9 @@ from torch import Tensor
 from paseo.apps.measuring import paste_known
 from paseo.apps.pipeline.inputs import blank, generators, given_embeddings, to_batch, to_mask, to_operator
 from paseo.apps.pipeline.loaded import LoadedPipeline
-from paseo.apps.pipeline.output import PaseoPipelineOutput, as_kind, check_kind
+from paseo.apps.pipeline.output import Images, PaseoPipelineOutput, as_kind, check_kind
 from paseo.apps.pipeline.steps import Callback, StepWatcher
-from paseo.base import BindsNoise, Degradation, LatentOperator, Sampler
+from paseo.base import BindsNoise, Degradation, LatentOperator, Prior, Sampler
 from paseo.degrade import Mask, Task
 from paseo.errors import BadInput, Cancelled, MissingWeights
 from paseo.hub.conditioning import Conditioning
@@ -34,11 +33,11 @@ class PaseoPipeline(LoadedPipeline):
     @torch.no_grad()
     def __call__(
         self,
-        image: Any,
+        image: object,
         task: str | Task | Degradation | None = None,
         prompt: Prompt | None = None,
         negative_prompt: Prompt | None = None,
-        mask_image: Any = None,
+        mask_image: object = None,
         *,
         degradation: str | Task | Degradation | None = None,
         noise_level: float | None = None,
@@ -59,7 +58,7 @@ class PaseoPipeline(LoadedPipeline):
         return_dict: bool = True,
         callback_on_step_end: Callback | None = None,
         callback_on_step_end_tensor_inputs: Sequence[str] = ("latents",),
-    ) -> Any:
+    ) -> PaseoPipelineOutput | tuple[Images]:
         """Restore measured images.
 
         image: the degraded image or images, PIL or in [0,1]; at its own, small, size for super-resolution.
@@ -171,7 +170,7 @@ class PaseoPipeline(LoadedPipeline):
         self,
         y: Tensor,
         wanted: Recipe,
-        prior: Any,
+        prior: Prior,
         seeds: list[torch.Generator],
         callback: Callback | None,
         watched: Sequence[str],

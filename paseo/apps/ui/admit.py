@@ -224,7 +224,7 @@ def _only_admitted(path: object, root: Path, samples: frozenset[Path]) -> Path:
         raise Refused(403, str(error)) from None
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
+def _objects(value: object) -> Iterator[dict[str, object]]:
     """Every object in a JSON value, without recursion."""
     waiting = [value]
     while waiting:

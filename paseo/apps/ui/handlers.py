@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ from paseo.apps.ui.form import Form, prepare
 from paseo.apps.ui.results import ShownResult, collect
 from paseo.apps.ui.sliders import TITLES, choice_of, example
 from paseo.apps.ui.work import RunProgress, run
-from paseo.base import Problem
+from paseo.base import Problem, Sampler
 from paseo.degrade import task as find_task
 from paseo.degrade import tasks
 from paseo.errors import BadInput, Cancelled, PaseoError
@@ -29,6 +28,7 @@ from paseo.recipe.family import FAMILY
 from paseo.recipe.load import load_operator_of
 from paseo.recipe.resolve import family_of
 from paseo.samplers import METHODS, within
+from paseo.setting import values_of
 from paseo.settings.presets import fitting, presets
 from paseo.units import to_unit
 
@@ -111,7 +111,7 @@ class PageState:
 
     def drawer(
         self, model: str, task: str, method: str, preset: str = ""
-    ) -> dict[Kind, list[tuple[Field, Any]]]:
+    ) -> dict[Kind, list[tuple[Field, object]]]:
         """Settings of the method as tuned for model and task, by kind of box."""
         values = settings_of(model, task, method, preset)
         pairs = [(f, values[f.name]) for f in fields_of(type(kept(model, task, method, preset)))]
@@ -126,7 +126,7 @@ class PageState:
         task: str,
         method: str,
         names: Sequence[str | None],
-        values: Sequence[Any],
+        values: Sequence[object],
         preset: str = "",
     ) -> tuple[str, ...]:
         """What was changed in the drawer, as `--set` takes it. `names` says which box held which setting."""
@@ -206,15 +206,15 @@ class PageState:
         if budget is None:
             return ()
         sampler = kept(form.model, form.task, method, form.preset or "")
-        return (f"steps={within(sampler, budget).steps}",)
+        return (f"steps={values_of(within(sampler, budget))['steps']}",)
 
 
-def kept(model: str, task: str, method: str, preset: str = "") -> Any:
+def kept(model: str, task: str, method: str, preset: str = "") -> Sampler:
     """The sampler as tuned for model and task; numbers behind a slider do not matter here."""
     return resolve(Request(model=model, task=example(task), method=method, preset=preset or None)).sampler
 
 
-def settings_of(model: str, task: str, method: str, preset: str = "") -> dict[str, Any]:
+def settings_of(model: str, task: str, method: str, preset: str = "") -> dict[str, object]:
     """The same by field, in the order in which they are declared."""
     sampler = kept(model, task, method, preset)
     return {f.name: vars(sampler)[f.name] for f in fields_of(type(sampler))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from types import ModuleType
 
 from paseo.apps.ui.results import ShownResult, score_text
 from paseo.apps.ui.work import RunProgress
@@ -55,7 +55,7 @@ footer { display: none !important; }
 """
 
 
-def theme(gr: Any) -> Any:
+def theme(gr: ModuleType) -> object:
     """Gradio's soft theme with fonts of this machine (none is fetched) and buttons that can be read."""
     soft = gr.themes.Soft(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     return soft.set(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 from paseo.apps.ui import look
 from paseo.apps.ui.form import MAX_MEGABYTES, MAX_SEED, OWN, SHOW, readable
@@ -10,6 +10,8 @@ from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.results import enlarged
 from paseo.apps.ui.sliders import CHOICES, SLIDERS, sentence
 from paseo.apps.ui.wiring import (
+    Update,
+    Widgets,
     masks,
     own_picture,
     path_only,
@@ -26,10 +28,10 @@ WAYS = [
 ]
 
 
-def question(gr: Any, state: PageState) -> dict[str, Any]:
+def question(gr: ModuleType, state: PageState) -> Widgets:
     first = state.models[0]
     choices = state.task_choices(first)
-    ask: dict[str, Any] = {}
+    ask: Widgets = {}
     ask["way"] = gr.Radio(WAYS, value=SHOW, label="What do you have?", elem_id="way")
     ask["picture"] = gr.Image(
         label="Picture",
@@ -97,8 +99,8 @@ def question(gr: Any, state: PageState) -> dict[str, Any]:
     return ask
 
 
-def _events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
-    def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, Any]:
+def _events(gr: ModuleType, state: PageState, ask: Widgets) -> None:
+    def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, object]:
         """What the picture is, and a canvas of it."""
         if path is None:
             return look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), None
@@ -115,7 +117,7 @@ def _events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
         canvas = enlarged(to_pil(rgb))
         return look.note(text), {"background": canvas, "layers": [], "composite": canvas}
 
-    quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    quick: dict[str, object] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     seen = [ask["picture"], ask["way"], ask["fit"], ask["model"]]
     for trigger in (ask["picture"].change, ask["way"].change, ask["fit"].change):
         trigger(look_at, seen, [ask["about"], ask["editor"]], **quick)
@@ -123,7 +125,7 @@ def _events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
     _slider_events(gr, ask, quick)
 
-    def of_model(model: str) -> tuple[Any, Any]:
+    def of_model(model: str) -> tuple[Update, Update]:
         choices, presets = state.task_choices(model), state.preset_choices(model)
         task = gr.update(choices=choices, value=choices[0][1] if choices else None)
         return task, gr.update(choices=presets, value="", visible=len(presets) > 1)
@@ -131,11 +133,11 @@ def _events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     ask["model_changed"] = ask["model"].change(of_model, ask["model"], [ask["task"], ask["preset"]], **quick)
 
 
-def _slider_events(gr: Any, ask: dict[str, Any], quick: dict[str, Any]) -> None:
+def _slider_events(gr: ModuleType, ask: Widgets, quick: dict[str, object]) -> None:
     """The chosen degradation's sliders, and one sentence about what they say."""
     sliders = [ask["first"], ask["second"]]
 
-    def of_task(task: str) -> list[Any]:
+    def of_task(task: str) -> list[object]:
         shown = CHOICES.get(task, ())
         updates = [
             gr.update(label=s.label, minimum=s.low, maximum=s.high, step=s.step, value=s.value, visible=True)

@@ -1,4 +1,4 @@
-"""Starting the page: a temporary folder of its own, no analytics, one run at a time, no file but its own served."""
+"""Starting the page: a temporary folder of its own, no analytics, one run at a time, only its own files."""
 
 from __future__ import annotations
 

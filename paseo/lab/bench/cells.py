@@ -36,7 +36,7 @@ class Cell:
     """One line of a plan: everything its row depends on."""
 
     task: str
-    task_params: dict[str, Any]
+    task_params: dict[str, object]
     sigma_y: float
     noise_seed: int
     method: str  # the label
@@ -195,7 +195,7 @@ def units(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
         yield unit
 
 
-def _together(cell: Cell) -> tuple[Any, ...]:
+def _together(cell: Cell) -> tuple[object, ...]:
     return cell.task, cell.method, cell.seed, cell.company
 
 

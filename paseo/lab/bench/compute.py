@@ -18,7 +18,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +45,7 @@ class CellResult:
     """Either the files of a finished cell, suffix → bytes, or what went wrong."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    failure: dict[str, Any] | None = None
+    failure: dict[str, object] | None = None
 
 
 @dataclass
@@ -104,7 +103,7 @@ class BenchWorker:
         ]
 
     def _result(
-        self, setup: Setup, cell: Cell, picture: Truth, image: Tensor, nfe: int, spent: Mapping[str, Any]
+        self, setup: Setup, cell: Cell, picture: Truth, image: Tensor, nfe: int, spent: Mapping[str, object]
     ) -> CellResult:
         pair = setup.pair(image[None], [picture])
         metrics = {
@@ -151,11 +150,11 @@ def png_bytes(x: Tensor) -> bytes:
     return buffer.getvalue()
 
 
-def json_bytes(value: Any) -> bytes:
+def json_bytes(value: object) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _failure(cell: Cell, error: BaseException) -> dict[str, Any]:
+def _failure(cell: Cell, error: BaseException) -> dict[str, object]:
     where = traceback.format_exception(error)
     return {
         "key": cell.key,

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from paseo.errors import BadInput
 from paseo.files import write_json, write_text
@@ -27,7 +26,7 @@ class BenchPlan:
     cells: tuple[Cell, ...]
     unsupported: dict[str, dict[str, str]]  # task → method → reason
 
-    def summary(self, store: CellStore) -> dict[str, Any]:
+    def summary(self, store: CellStore) -> dict[str, object]:
         done = sum(store.done(cell) for cell in self.cells)
         return {
             "cells": len(self.cells),
@@ -83,7 +82,10 @@ def pictures_of(config: BenchConfig) -> list[Truth]:
 
 
 def setup_of(
-    config: BenchConfig, task: str, spec: MethodSpec | None = None, options: Mapping[str, Any] | None = None
+    config: BenchConfig,
+    task: str,
+    spec: MethodSpec | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Setup:
     """A task with a method's settings, changes and budget; `options` of the model replace the plan's."""
     c = config

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from paseo.errors import BadInput
@@ -46,7 +47,7 @@ def run_on_ray(
 ) -> None:
     """Compute all units; `finish` is called here, in the order in which they are ready."""
     try:
-        ray: Any = import_module("ray")
+        ray: ModuleType = import_module("ray")
     except ImportError:
         raise BadInput(
             "--engine ray needs Ray, which is not installed. Run: pip install 'ray>=2.40'"
@@ -94,7 +95,14 @@ def stdout_kept_clean() -> Generator[None]:
         os.close(kept)
 
 
-def _schedule(ray: Any, config: BenchConfig, units: Any, pictures: Any, finish: Any, o: RayOptions) -> None:
+def _schedule(
+    ray: ModuleType,
+    config: BenchConfig,
+    units: Iterable[Sequence[Cell]],
+    pictures: Mapping[str, Truth],
+    finish: Callable[[Sequence[Cell], Sequence[CellResult]], object],
+    o: RayOptions,
+) -> None:
     compute = ray.remote(num_cpus=o.cpus, num_gpus=o.gpus, max_retries=o.retries)(compute_unit)
     resources = ray.cluster_resources()
     if o.gpus > resources.get("GPU", 0.0):
@@ -103,7 +111,7 @@ def _schedule(ray: Any, config: BenchConfig, units: Any, pictures: Any, finish: 
         )
     room = 2 * max(1, int(resources.get("CPU", 1) / max(o.cpus, 0.01)))  # enough waiting that no worker idles
     sent, waiting = ray.put(config.model_dump_json()), iter(units)
-    running: dict[Any, Sequence[Cell]] = {}
+    running: dict[object, Sequence[Cell]] = {}
     while True:
         while len(running) < room and (unit := next(waiting, None)) is not None:
             running[compute.remote(sent, list(unit), [pictures[sha] for sha in unit[0].company])] = unit
@@ -114,7 +122,7 @@ def _schedule(ray: Any, config: BenchConfig, units: Any, pictures: Any, finish: 
         finish(unit, _collect(ray, ready, unit))
 
 
-def _collect(ray: Any, ready: Any, unit: Sequence[Cell]) -> Sequence[CellResult]:
+def _collect(ray: ModuleType, ready: object, unit: Sequence[Cell]) -> Sequence[CellResult]:
     try:
         return ray.get(ready)
     except ray.exceptions.RayError as error:  # the worker was lost more often than it is worth

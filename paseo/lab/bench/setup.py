@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from paseo.base import BindsNoise, LatentOperator, Problem, Watch, ignore
+from paseo.base import BindsNoise, LatentOperator, Problem, Sampler, Watch, ignore
 from paseo.degrade import Task
 from paseo.degrade import task as find_task
 from paseo.hub.device import pick_device
@@ -40,7 +40,7 @@ class Setup:
     method: str = "paseo"
     label: str | None = None  # a name among the kept settings, if another than the method's
     preset: str | None = None  # whose kept settings; the model's otherwise
-    settings: Mapping[str, Any] = field(default_factory=dict)  # on top of them
+    settings: Mapping[str, object] = field(default_factory=dict)  # on top of them
     budget: int | None = None  # denoiser calls that the method may not exceed
 
     @cached_property
@@ -97,7 +97,9 @@ class Setup:
             stack(pictures), [p.seed("measurement", self.noise_seed) for p in pictures], self.sigma
         )
 
-    def draw(self, sampler: Any, pictures: Sequence[Truth], seed: int = 0, watch: Watch = ignore) -> Restored:
+    def draw(
+        self, sampler: Sampler, pictures: Sequence[Truth], seed: int = 0, watch: Watch = ignore
+    ) -> Restored:
         """One restoration of each picture; `seed` is the run's, each image has its own stream of it."""
         return restore(
             self.measure(pictures),
@@ -117,12 +119,12 @@ class Setup:
         return ScoredPair(eight_bit(images.cpu()), stack(pictures), self.task)
 
     def scores(
-        self, sampler: Any, pictures: Sequence[Truth], names: Sequence[str], seed: int = 0
+        self, sampler: Sampler, pictures: Sequence[Truth], names: Sequence[str], seed: int = 0
     ) -> dict[str, Tensor]:
         """Metric → (B,) of one restoration of each picture."""
         return score(self.pair(self.draw(sampler, pictures, seed).images, pictures), names)
 
-    def unsupported(self, sampler: Any, picture: Truth) -> str | None:
+    def unsupported(self, sampler: Sampler, picture: Truth) -> str | None:
         """Why the sampler cannot run here, or None."""
         return sampler.unsupported(self.problem(picture))
 

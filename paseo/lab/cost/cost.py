@@ -19,7 +19,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import torch
 
@@ -91,7 +90,7 @@ class CostReport:
     operator_forward: float  # seconds
     rows: tuple[CostRow, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         rows = [asdict(row) | {"memory_ratio": row.memory_ratio} for row in self.rows]
         return asdict(self) | {
             "rows": rows,
@@ -158,6 +157,7 @@ def measure_cost(
     plain: dict[float, int] = {}
     for name in tasks:
         settings = preset(f"ffhq/{'sd35' if arch.endswith('35') else 'rv51'}", name)
+        assert isinstance(settings.sampler, PASEO)
         if settings.guidance not in plain:
             say(f"Unconditional sampling, guidance {settings.guidance:g}")
             plain[settings.guidance] = unconditional_peak(rig, settings.guidance, steps)

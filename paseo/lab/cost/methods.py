@@ -61,7 +61,7 @@ class MethodCosts:
     versions: dict[str, str]
     rows: tuple[MethodCost, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
 
     def text(self) -> str:
@@ -128,7 +128,7 @@ def inpainting(
 
 
 def measure_method(
-    name: str, prior: Prior, problem: Problem, steps: int, settings: dict[str, Any], device: torch.device
+    name: str, prior: Prior, problem: Problem, steps: int, settings: dict[str, object], device: torch.device
 ) -> MethodCost:
     """Warm up, then one timed run, then one that counts what autograd keeps."""
     rare = {"every": 10**6} if name == "resample" else {}

@@ -64,7 +64,7 @@ def run(o: Options) -> Study:
     )
 
 
-def _own_weight(task: str) -> dict[str, Any]:
+def _own_weight(task: str) -> dict[str, object]:
     return {"weight": "soft"} if task == "inpaint" else {}
 
 

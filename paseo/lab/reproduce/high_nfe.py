@@ -74,7 +74,7 @@ def column(name: str, label: str, calls: int, settings: dict[str, Any]) -> dict[
     return {"name": name, "label": f"{name}-{label}", "settings": {"steps": steps, **settings}}
 
 
-def _omega(name: str) -> dict[str, Any]:
+def _omega(name: str) -> dict[str, object]:
     return {} if name in ("silo", "resample") else {"guidance": OMEGA}
 
 

@@ -101,7 +101,7 @@ def methods(o: Options, chosen: Iterable[str] = METHODS) -> list[dict[str, Any]]
         {} if o.preset else {n: BUDGET if n == "paseo" else OTHERS for n in chosen}
     )  # a preset has its own
     found: list[dict[str, Any]] = [{"name": n, "budget": budgets.get(n)} for n in chosen]
-    dagger: dict[str, Any] = {"name": "paseo", "label": "paseo-dagger", "budget": budgets.get("paseo")}
+    dagger: dict[str, object] = {"name": "paseo", "label": "paseo-dagger", "budget": budgets.get("paseo")}
     has = bool(kept) and all("paseo-dagger" in row for row in kept.values())
     change = {"preset": "paseo-dagger"} if has else {"settings": {"anchor": "fresh"}}
     found.insert(1, {**dagger, **change})

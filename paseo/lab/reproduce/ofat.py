@@ -20,7 +20,7 @@ from paseo.lab.reproduce.variants import Options, Study, carry_out, complete, me
 
 __all__ = ["Options", "run"]
 
-LEVELS: dict[str, tuple[Any, ...]] = {
+LEVELS: dict[str, tuple[object, ...]] = {
     "inner_steps": (1, 2, 3, 5),
     "cg_budget": (1, 2, 4, 8, 16),
     "relaxation": (0.15, 0.3, 0.6, 1.0),

@@ -46,7 +46,7 @@ BUDGET = {"paseo": 53, "paseo-dagger": 53}  # all others 79, as in the paper
 STATISTICS = ("mean_error", "spread_seen", "spread_hidden", "coverage", "distance", "modes")
 RATIO = 4.0  # between two trials of a step size
 
-SETTINGS: dict[str, dict[str, Any]] = {  # what is known about the problem, and the middle of the search
+SETTINGS: dict[str, dict[str, object]] = {  # what is known about the problem, and the middle of the search
     "paseo": {"operator_noise": R, "cg_budget": 3},
     "paseo-dagger": {"operator_noise": R, "cg_budget": 3, "anchor": "fresh"},
     "ding": {"observation_noise": R, "eta": "ddpm"},

@@ -26,7 +26,7 @@ class Report:
     header: Sequence[str]
     lines: Sequence[Sequence[Value]]
     findings: Sequence[PaperFinding] = ()
-    measured_on: Mapping[str, Any] = field(default_factory=dict)  # images, draws …
+    measured_on: Mapping[str, object] = field(default_factory=dict)  # images, draws …
     more: Mapping[str, Any] = field(default_factory=dict)  # what else belongs into the JSON document
     charts: Charts = no_charts
 

@@ -19,13 +19,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from paseo.base import Sampler
 from paseo.errors import BadInput, NotFinite, OutOfMemory
 from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import Truth
 from paseo.lab.tune.study import claim, enqueue_missing, open_storage, readable, writable
 from paseo.lab.tune.tuning import Tuned, Tuning
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.trial import FrozenTrial
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
 RANDOM_TRIALS = 12
@@ -48,7 +53,9 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     counts = len(_ended(study)), sum(t.state.name == "PRUNED" for t in study.trials)
     start = starts[0] if starts else None
     name, label = tuning.setup.task.name, tuning.label
-    history = tuple({"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study))
+    history: tuple[dict[str, object], ...] = tuple(
+        {"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study)
+    )
     recipe = tuning.chosen.recipe
     text = {} if recipe.guidance is None else {"prompt": recipe.prompt, "guidance": recipe.guidance}
     return Tuned(
@@ -66,7 +73,7 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     )
 
 
-def _enqueue(study: Any, tuning: Tuning) -> int:
+def _enqueue(study: Study, tuning: Tuning) -> int:
     """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study.
     How many trials that were killed are to be repeated.
     """
@@ -76,7 +83,9 @@ def _enqueue(study: Any, tuning: Tuning) -> int:
     return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
 
 
-def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any, dict[str, float], int]:
+def _winner(
+    study: Study, tuning: Tuning, say: Callable[[str], None]
+) -> tuple[Sampler, dict[str, float], int]:
     """The best trial, or the best of the finalists on their own images; its scores, and the number of images
     behind them.
     """
@@ -113,7 +122,7 @@ def write_preset(path: Path, tuned: Tuned) -> Path:
     return write_json(path, entries)
 
 
-def importances(study: Any) -> dict[str, float]:
+def importances(study: Study) -> dict[str, float]:
     """Share of each field in what separates the good trials from the others (PED-ANOVA); empty where there
     are too few.
     """
@@ -129,7 +138,7 @@ def importances(study: Any) -> dict[str, float]:
     return {name: round(float(share), 4) for name, share in found.items() if math.isfinite(share)}
 
 
-def _attempt(tuning: Tuning, trial: Any) -> float:
+def _attempt(tuning: Tuning, trial: Trial) -> float:
     """The mean over all images, or given up on the way."""
     import optuna
 
@@ -159,7 +168,7 @@ def _attempt(tuning: Tuning, trial: Any) -> float:
     return sum(errors) / len(errors)
 
 
-def _hopeless(trial: Any, tuning: Tuning, values: Sequence[float]) -> bool:
+def _hopeless(trial: Trial, tuning: Tuning, values: Sequence[float]) -> bool:
     """Far from the best trial on the images so far; only a test on many images could say so of a metric in
     decibels.
     """
@@ -170,7 +179,7 @@ def _hopeless(trial: Any, tuning: Tuning, values: Sequence[float]) -> bool:
     return sum(values) > HOPELESS * sum(best[step] for step in range(len(values)))
 
 
-def _scores(tuning: Tuning, sampler: Any, pictures: Sequence[Truth]) -> Iterator[dict[str, list[float]]]:
+def _scores(tuning: Tuning, sampler: Sampler, pictures: Sequence[Truth]) -> Iterator[dict[str, list[float]]]:
     """The metrics that a preset carries, batch by batch, one value per image."""
     names = list(dict.fromkeys([tuning.metric_name, *SCORED]))
     for start in range(0, len(pictures), tuning.batch):
@@ -182,7 +191,7 @@ def _means(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
 
 
-def _final(tuning: Tuning, sampler: Any, pictures: Sequence[Truth]) -> dict[str, float]:
+def _final(tuning: Tuning, sampler: Sampler, pictures: Sequence[Truth]) -> dict[str, float]:
     """The means over other pictures than those of the trials."""
     batches = list(_scores(tuning, sampler, pictures))
     return _means({name: [value for batch in batches for value in batch[name]] for name in batches[0]})
@@ -198,7 +207,7 @@ def _check_runs(tuning: Tuning) -> None:
         )
 
 
-def _open(tuning: Tuning) -> Any:
+def _open(tuning: Tuning) -> Study:
     """The study, made or found."""
     import warnings
 
@@ -229,20 +238,20 @@ def _open(tuning: Tuning) -> Any:
     return study
 
 
-def _ended(study: Any) -> list[Any]:
+def _ended(study: Study) -> list[FrozenTrial]:
     return [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
 
 
-def _complete(study: Any) -> list[Any]:
+def _complete(study: Study) -> list[FrozenTrial]:
     return [t for t in study.trials if t.state.name == "COMPLETE"]
 
 
-def _value(trial: Any) -> float | None:
+def _value(trial: FrozenTrial) -> float | None:
     """Optuna gives a trial that was stopped the value of its last image, which is no mean."""
-    return round(trial.value, 5) if trial.state.name == "COMPLETE" else None
+    return round(trial.value, 5) if trial.state.name == "COMPLETE" and trial.value is not None else None
 
 
-def _news(study: Any, tuning: Tuning) -> str:
+def _news(study: Study, tuning: Tuning) -> str:
     last = max(_ended(study), key=lambda t: t.datetime_complete)  # trials of a grid stand behind it, waiting
     value = f"{last.value:.4f}" if last.state.name == "COMPLETE" else last.state.name.lower()
     best = f"{study.best_value:.4f}" if _complete(study) else "none"

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from paseo.base import Sampler
 from paseo.errors import BadInput
 from paseo.lab.bench.pictures import Truth
 from paseo.lab.bench.scores import PROTOCOL, Metric, metric
 from paseo.lab.bench.setup import Setup
-from paseo.lab.tune.spaces import Space, space_of
+from paseo.lab.tune.spaces import Space, Value, space_of
 from paseo.samplers import within
 
 
@@ -28,7 +28,7 @@ class Tuning:
     study: Path  # the SQLite file
     trials: int = 50  # finished or given up, over all processes
     metric_name: str = "lpips"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
     space_changes: Sequence[str] = ()
     preset_name: str | None = None  # what to start from, and the name under which the result is kept
     budget: int | None = None  # NFE that no trial may exceed
@@ -39,7 +39,7 @@ class Tuning:
         Truth
     ] = ()  # where the best trials are compared once more; none: the best trial is taken
     finalists: int = 3
-    grid: Sequence[Mapping[str, Any]] = ()  # settings to be tried first, after those kept until now
+    grid: Sequence[Mapping[str, object]] = ()  # settings to be tried first, after those kept until now
 
     def __post_init__(self) -> None:
         if self.trials < 1 or self.batch < 1 or not self.pictures:
@@ -62,7 +62,7 @@ class Tuning:
             self.method, masks=self.setup.task.masks, fixed=self.fixed, changes=self.space_changes
         )
 
-    def base(self) -> Any:
+    def base(self) -> Sampler:
         """The sampler that trials vary."""
         sampler = self.chosen.recipe.sampler
         return within(sampler, self.budget) if self.budget is not None else sampler
@@ -79,7 +79,7 @@ class Tuning:
             return replace(known, label=None)
         return known
 
-    def sampler(self, values: Mapping[str, Any]) -> Any:
+    def sampler(self, values: Mapping[str, Value]) -> Sampler:
         """The base with some values; within the budget also where they change the calls per step."""
         sampler = replace(
             self.base(), **{name: self.space[name].short(value) for name, value in values.items()}
@@ -112,7 +112,7 @@ class Tuned:
 
     task: str
     label: str
-    sampler: Any
+    sampler: Sampler
     score: dict[str, float]  # means over the images, of the metric and of SCORED
     start_score: float | None  # of the settings that were kept until now
     importances: dict[str, float]
@@ -121,10 +121,10 @@ class Tuned:
     images: int
     study: str
     # every trial: its settings and its score, None where it was given up
-    history: tuple[dict[str, Any], ...] = ()
-    text: Mapping[str, Any] = field(default_factory=dict)  # prompt and guidance, of models that take them
+    history: tuple[dict[str, object], ...] = ()
+    text: Mapping[str, object] = field(default_factory=dict)  # prompt and guidance, of models that take them
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> dict[str, object]:
         """As `presets.json` holds it."""
         source = f"tuned in {self.trials} trials; scores of {self.images} validation images"
         settings = json.loads(json.dumps(asdict(self.sampler)))
@@ -136,7 +136,7 @@ class Tuned:
             **self.text,
         }
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         more = {
             "start_score": self.start_score,
             "importances": self.importances,
