@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor, nn
