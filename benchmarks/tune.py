@@ -116,6 +116,13 @@ TRIED: dict[str, dict[str, list[dict[str, Any]]]] = {  # instead of a grid: what
         "jpeg": printed((3, 1, 0.15, 0.3, 0.0), (1, 1, 0.4, 0.3, 0.0), (2, 1, 0.25, 0.5, 0.0)),
     },
 }
+ON_PHOTOS = {  # K, ρ and r of PASEO's first trials with the model photos
+    "sr4": remembered((8, 0.8, 0.08), (8, 0.6, 0.12), (8, 1.0, 0.05)),
+    "sr8": remembered((8, 0.5, 0.2), (8, 0.6, 0.1), (8, 0.4, 0.3)),
+    "blur": remembered((8, 0.8, 0.06), (8, 0.7, 0.04), (8, 0.6, 0.1)),
+    "inpaint": remembered((8, 0.75, 0.1), (8, 1.0, 0.05), (8, 0.75, 0.2)),
+    "jpeg": remembered((8, 0.25, 0.3), (8, 0.4, 0.3), (8, 0.25, 0.2)),
+}
 CHANGES = {"paseo": ("recall=0,4,8",)}  # axes that the settings do not declare
 BUDGETS = {"paseo": 53, "paseo-paper": 53, "paseo-dagger": 53, "silo-53": 53, "psld-53": 53}
 OTHERS = 79
@@ -167,6 +174,7 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     if o.more:
         kept = kept_sampler(replace(setup, method=method, settings=fixed), label)
         grid = around({name: getattr(kept, name) for name in searched}, sorted(searched), axes)
+    first = ON_PHOTOS[task] if (o.model, label) == ("photos", "paseo") else TRIED.get(label, {}).get(task)
     pictures = load_pictures(o.data, o.part, 0, o.images + o.final, 128)
     return Tuning(
         setup,
@@ -180,7 +188,7 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
         budget=BUDGETS.get(label, OTHERS),
         batch=o.batch,
         final_pictures=pictures[o.images :],
-        grid=grid if o.more or label not in TRIED else TRIED[label][task],
+        grid=grid if o.more or first is None else first,
     )
 
 

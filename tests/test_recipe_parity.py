@@ -12,7 +12,7 @@ import torch
 import typer
 from PIL import Image
 
-from paseo.apps.cli.restore import Typed, requested, restore
+from paseo.apps.cli.restore import RestoreOptions, requested, restore
 from paseo.apps.pipeline import PaseoPipeline
 from paseo.apps.ui.form import SHOW, Form
 from paseo.apps.ui.handlers import PageState
@@ -148,7 +148,7 @@ class Doors:
         app = typer.Typer()
         app.command()(restore)
         typed = typer.main.get_command(app).make_context("restore", words).params
-        return self.settled(resolve(requested(cast(Typed, typed))))
+        return self.settled(resolve(requested(cast(RestoreOptions, typed))))
 
     def page(self) -> Recipe | None:
         w = self.wish

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paseo.recipe import Request
 
 
-class Typed(Wishes, total=False):
+class RestoreOptions(Wishes, total=False):
     """What `paseo restore` takes besides: what makes the request."""
 
     task: Annotated[
@@ -66,7 +66,7 @@ def _option(name: str, hint: object, wish: Wish) -> object:
     return Annotated[hint, option]  # ty: ignore[invalid-type-form]  (both are known only here)
 
 
-@takes(Typed, _option)
+@takes(RestoreOptions, _option)
 def restore(
     inputs: Annotated[
         list[str] | None,
@@ -108,7 +108,7 @@ def restore(
         Path | None, typer.Option(metavar="SIDECAR", help="Repeat the run that this JSON file records.")
     ] = None,
     json: JsonOption = None,
-    **typed: Unpack[Typed],
+    **typed: Unpack[RestoreOptions],
 ) -> None:
     """Restore images: draws from the posterior, given a degraded image.
 
@@ -164,7 +164,7 @@ def batches(text: str | None, samples: int) -> tuple[int, int | None]:
     return int(text), max(1, int(text) // samples)
 
 
-def requested(typed: Typed) -> Request:
+def requested(typed: RestoreOptions) -> Request:
     """What was typed, as a request; the seed and the number of draws are not the recipe's."""
     from paseo.models import AUTO
     from paseo.recipe import Request

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -51,7 +52,7 @@ def clouds(channels: int) -> GaussianPrior:
     return GaussianPrior.natural((channels, SIDE, SIDE), exponent=1.5)
 
 
-def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], object] = lambda: None) -> Demo:
+def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], Any] = lambda: None) -> Demo:
     """Both tasks, `draws` times each; the first rows of the table are the measurement and the exact posterior
     mean.
     """
@@ -94,10 +95,12 @@ def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], object] = lam
     ]
     footer = f"Standard deviations on one scale: black 0, yellow {TOP} and above."
     sheet = contact_sheet(cells, columns=columns, rows=list(operators), side=2 * SIDE, footer=footer)
-    return Demo(rows, sheet, {"demo": "exact", "sigma_y": SIGMA_Y, "noise_unit": "unit", "spread": spreads})
+    return Demo(
+        rows, sheet, {"models": {"exact": {}}, "sigma_y": SIGMA_Y, "noise_unit": "unit", "spread": spreads}
+    )
 
 
-def exact_answer(operator: object, y_z: Tensor) -> tuple[Tensor, Tensor]:
+def exact_answer(operator: Any, y_z: Tensor) -> tuple[Tensor, Tensor]:
     """Mean (1,3,H,W) and standard deviation (H,W) of the posterior, in [0,1] units; the channels are alike
     and independent.
     """
@@ -109,12 +112,12 @@ def exact_answer(operator: object, y_z: Tensor) -> tuple[Tensor, Tensor]:
 
 def _rows(task: str, truth: Tensor, y: Tensor, mean: Tensor, result: Restored) -> list[DemoRow]:
     fixed = [
-        DemoRow(task, name, "clouds", None, *score(x, truth)[0], 0, 0.0)
+        DemoRow("exact", task, name, "clouds", None, *score(x, truth)[0], 0, 0.0)
         for name, x in ((MEASUREMENT, y), ("exact mean", mean))
     ]
     each = round(result.seconds / len(result.images), 3)
     scores = score(result.images, truth.expand_as(result.images))
     return fixed + [
-        DemoRow(task, "paseo", "clouds", s, *both, result.nfe, each)
+        DemoRow("exact", task, "paseo", "clouds", s, *both, result.nfe, each)
         for s, both in zip(result.seeds, scores, strict=True)
     ]
