@@ -100,7 +100,7 @@ def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], Any] = lambda
     )
 
 
-def exact_answer(operator: Any, y_z: Tensor) -> tuple[Tensor, Tensor]:
+def exact_answer(operator: object, y_z: Tensor) -> tuple[Tensor, Tensor]:
     """Mean (1,3,H,W) and standard deviation (H,W) of the posterior, in [0,1] units; the channels are alike
     and independent.
     """
