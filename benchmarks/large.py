@@ -1,6 +1,6 @@
 """Large pictures in windows: time per megapixel, memory, and whether a seam can be found.
 
-    python benchmarks/large.py --out out/large                         JPEG of quality 20, 0.25 to 12 megapixels
+    python benchmarks/large.py --out out/large                       JPEG of quality 20, 0.25 to 12 megapixels
     python benchmarks/large.py --megapixels 1 --steps 28 --task sr:4   the whole number of steps
 
 The picture is scikit-image's cup of coffee, mirrored until it is large enough: every size has the same
