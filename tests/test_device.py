@@ -77,11 +77,14 @@ def test_layout_and_compilation_are_the_prior_s_alone() -> None:
 
 
 def test_options_go_from_the_command_line_to_the_record() -> None:
-    from paseo.apps.cli.restore import requested
+    from paseo.apps.cli.restore import RestoreOptions, requested
+    from paseo.apps.wishes import declared
 
-    recipe = resolve(requested(task="sr4", channels_last=True, compile=True, dtype="bf16"))
+    plain: RestoreOptions = {name: wish.default for name, (_, wish) in declared(RestoreOptions).items()}  # ty: ignore[invalid-assignment, missing-typed-dict-key]
+    plain["task"] = "sr4"
+    assert resolve(requested(plain)).options == {}
+    recipe = resolve(requested({**plain, "channels_last": True, "compile": True, "dtype": "bf16"}))
     assert recipe.options == {"dtype": "bf16", "channels_last": True, "compile": True}
-    assert resolve(requested(task="sr4")).options == {}
 
 
 def test_tuning_names_the_fastest_way_and_only_where_it_gains() -> None:

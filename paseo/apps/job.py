@@ -119,7 +119,7 @@ class Restoration:
         return self.operators[key]
 
     def load(self) -> None:
-        """Find all weights now: what is missing is not the fault of a file."""
+        """Load all weights now, so that missing ones are not reported as a failure of a file."""
         _ = self.model
         if self.faces is not None:
             self.faces.load()
@@ -191,7 +191,7 @@ class Restoration:
         ]
 
     def _alone(self, this: Measured, watch: Watch) -> Drawn:
-        """One picture among others that something else happened to, or one that is fine as it is."""
+        """A picture with another degradation than the others of its pass, or one that needs none."""
         if not this.recipe.idle:
             return self.draw([this], watch)[0]
         same = this.picture.rgb[None].expand(len(self.plan.seeds), -1, -1, -1)
@@ -224,7 +224,7 @@ class Restoration:
         )
 
     def write(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
-        """Pictures first, the record last: where it lies, everything does."""
+        """Pictures first, the record last: where there is a record, all files are there."""
         job, record = this.job, self.finished(this, drawn)
         files = list(self._files(this, drawn.images, record))
         names = [job.write(suffix, data) for suffix, data in files]

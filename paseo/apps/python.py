@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
+from paseo.apps.wishes import Wishes, asked, takes
 from paseo.base import BindsNoise, Codec, Degradation, LatentOperator, Prior, Sampler, Watch, ignore
 from paseo.degrade import Custom, Mask, Task, user_task
 from paseo.degrade.detect import examine
@@ -44,28 +45,19 @@ Damage = str | Task | Degradation | Callable[[Tensor], Tensor] | object
 AUTO = "auto"
 
 
+@takes(Wishes)
 def restore(
     image: Pixels,
     task: Damage | None = None,
     *,
-    samples: int = 1,
-    seed: int = 0,
     model: str | Path | LatentModel = AUTO,
     device: str | torch.device = AUTO,
     dtype: str | torch.dtype | None = None,
     mask: Pixels | None = None,
-    sigma_y: float | None = None,
     operator: str | Path | LatentOperator | BindsNoise | None = None,
-    method: str = "paseo",
-    preset: str | None = None,
     sampler: Sampler | Preset | None = None,
     settings: Mapping[str, object] | None = None,
     steps: int | None = None,
-    prompt: str | None = None,
-    negative_prompt: str | None = None,
-    guidance: float | None = None,
-    keep_known: bool | None = None,
-    faces: bool = False,
     batch: int = 4,
     degradation: Damage | None = None,
     prior: Prior | None = None,
@@ -74,6 +66,7 @@ def restore(
     size: tuple[int, int] | None = None,
     windows: Choice = "auto",
     watch: Watch = ignore,
+    **wishes: Unpack[Wishes],
 ) -> Restored:
     """Restore an image; several `samples` are several draws from the posterior.
 
@@ -88,12 +81,14 @@ def restore(
     operator  a folder or an operator; "chain" goes through the autoencoder itself; else the model's own
     faces     faces in the picture are restored by the face model (docs/howto/faces.md); `record` says which
     method, preset, sampler, settings, steps    which sampler, and what is changed of its settings
+    prompt, negative_prompt, guidance           what Stable Diffusion is told
     degradation, prior, codec                   parts of one's own; `degradation` is the same as `task`
     """
+    samples, seed, sigma_y = wishes["samples"], wishes["seed"], wishes["sigma_y"]
     damage = task if degradation is None else degradation
     parts = operator is not None and damage is not None and sampler is not None
     if prior is not None or codec is not None or (parts and not isinstance(model, str | Path)):
-        if faces:
+        if wishes["faces"]:
             raise BadInput("faces=True needs a model by name; here everything was passed by hand.")
         if operator is None or damage is None or sampler is None or isinstance(operator, str | Path):
             raise BadInput("A prior or codec of your own also needs operator=, degradation= and sampler=.")
@@ -118,18 +113,11 @@ def restore(
         task=_task(damage, image, hole is not None or operator not in (None, "chain")),
         mask=hole or False,
         operator=str(operator) if isinstance(operator, Path) else operator,
-        method=method,
-        preset=preset,
         sampler=sampler,
         settings=settings or (),
         steps=steps,
-        prompt=prompt,
-        negative_prompt=negative_prompt,
-        guidance=guidance,
-        sigma_y=sigma_y,
-        keep_known=keep_known,
-        faces=faces,
         options={"device": None if str(device) == AUTO else str(device), "dtype": _name(dtype)},
+        **asked(wishes),
     )
     recipe, loaded = _load(resolve(request), model)
     given = _seeds(seed, samples) if seeds is None else _integers(seeds)
@@ -169,7 +157,7 @@ def _integers(seeds: int | Sequence[int] | Sequence[torch.Generator]) -> tuple[i
 
 
 def _tensor(image: Pixels) -> Tensor:
-    """For the street, which also takes batches."""
+    """For `paseo.street`, which also takes batches."""
     return image if isinstance(image, Tensor) else _picture(image).rgb
 
 
@@ -257,7 +245,7 @@ def _name(dtype: str | torch.dtype | None) -> str | None:
 
 
 def _load(recipe: Recipe, model: str | Path | LatentModel) -> tuple[Recipe, Model]:
-    """The model that the recipe names: the one passed, or one that a call before has left."""
+    """The model that the recipe names: the one passed, or one kept from an earlier call."""
     if isinstance(model, Model):
         return recipe, model
     options = recipe.model_options()
@@ -268,7 +256,7 @@ def _load(recipe: Recipe, model: str | Path | LatentModel) -> tuple[Recipe, Mode
 
 
 @lru_cache(maxsize=2)
-def _kept(name: str, options: tuple[tuple[str, Any], ...], age: tuple[float, ...]) -> Model:
+def _kept(name: str, options: tuple[tuple[str, object], ...], age: tuple[float, ...]) -> Model:
     """Loading takes as long as a small picture: the last two models stay."""
     return load_model(name, **dict(options))
 

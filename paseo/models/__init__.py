@@ -185,7 +185,7 @@ def _load_embedded(
     return model.to(device, dtype, channels_last=channels_last, compile=compile)
 
 
-def _checked(config: Any, folder: Path) -> dict[str, Any]:
+def _checked(config: object, folder: Path) -> dict[str, Any]:
     """What a model says of itself, as far as it is used."""
     good = (
         isinstance(config, dict)

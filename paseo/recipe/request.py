@@ -36,6 +36,6 @@ class Request:
     faces: bool = False  # faces in the picture are restored by the face model
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model: device, dtype, offload, …
 
-    def given_options(self) -> dict[str, Any]:
+    def given_options(self) -> dict[str, object]:
         """The model's options that were really given."""
         return {name: value for name, value in self.options.items() if value is not None}

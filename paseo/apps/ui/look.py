@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from types import ModuleType
 
-from paseo.apps.ui.results import Result, score_text
-from paseo.apps.ui.work import Progress
+from paseo.apps.ui.results import ShownResult, score_text
+from paseo.apps.ui.work import RunProgress
 
 TITLE = """# PASEO
 Give it a picture that is too small, blurred, noisy, damaged or badly compressed, and it draws how the
@@ -67,7 +67,7 @@ def title(pictures: str) -> str:
     return TITLE.format(pictures=pictures)
 
 
-def theme(gr: Any) -> Any:
+def theme(gr: ModuleType) -> object:
     """Gradio's soft theme with fonts of this machine (none is fetched) and buttons that can be read."""
     soft = gr.themes.Soft(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     return soft.set(
@@ -93,7 +93,7 @@ def note(text: str, *, bad: bool = False) -> str:
     )
 
 
-def bar(progress: Progress, what: str = "") -> str:
+def bar(progress: RunProgress, what: str = "") -> str:
     """A bar with step, denoiser calls and time left."""
     percent = 100 * progress.fraction
     left = "starting" if progress.left is None else f"{clock(progress.left)} left"
@@ -126,7 +126,7 @@ def estimate(seconds: float | None) -> str:
     return f'<div class="note quiet">Ready. It will take about {rough} on this machine.</div>'
 
 
-def finished(result: Result) -> str:
+def finished(result: ShownResult) -> str:
     draws = sum(row.name != "mean" for row in result.rows)
     if result.nfe == 0:
         return note(result.said or "Nothing to restore.")

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from paseo.apps.ui import look
 from paseo.apps.ui.compare import compare_tab
-from paseo.apps.ui.fields import KINDS
+from paseo.apps.ui.fields import KINDS, Field
 from paseo.apps.ui.form import MAX_DRAWS, Form
 from paseo.apps.ui.handlers import PageState, boxes
 from paseo.apps.ui.question import question
-from paseo.apps.ui.results import Result, enlarged
+from paseo.apps.ui.results import ShownResult, enlarged
 from paseo.apps.ui.wiring import (
     ASKED,
+    Update,
+    Visitor,
+    Widgets,
     cancel,
     filled_in,
     leave,
     typed,
     with_request,
 )
-from paseo.apps.ui.work import Progress
+from paseo.apps.ui.work import RunProgress
 from paseo.errors import PaseoError
 from paseo.models.known import known_pictures
 
@@ -44,12 +48,9 @@ def build(state: PageState) -> Any:
     return page
 
 
-# ---- right: restore
-
-
-def _restore_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> dict[str, Any]:
+def _restore_tab(gr: ModuleType, state: PageState, ask: Widgets) -> Widgets:
     model, task = state.models[0], state.task_choices(state.models[0])[0][1]
-    ui: dict[str, Any] = {}
+    ui: Widgets = {}
     with gr.Row():
         ui["method"] = gr.Dropdown(
             state.method_choices(model, task), value="paseo", label="Method", elem_id="method"
@@ -109,9 +110,9 @@ def _restore_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> dict[str, An
     return ui
 
 
-def _drawer(gr: Any, state: PageState, model: str, task: str) -> tuple[list[Any], Any]:
+def _drawer(gr: ModuleType, state: PageState, model: str, task: str) -> tuple[list[object], object]:
     """Boxes for every setting of any method, filled with those of PASEO; and which box holds which."""
-    pool: list[Any] = []
+    pool: list[object] = []
     filled = state.drawer(model, task, "paseo")
     names: list[str | None] = []
     kinds = {"text": gr.Textbox, "choice": gr.Dropdown, "switch": gr.Checkbox}
@@ -125,12 +126,12 @@ def _drawer(gr: Any, state: PageState, model: str, task: str) -> tuple[list[Any]
     return pool, gr.State(names)
 
 
-def _box(entry: Any) -> dict[str, Any]:
+def _box(entry: tuple[Field, object] | None) -> dict[str, object]:
     """How a box shows a setting, or hides."""
     if entry is None:
         return {"visible": False}
     field, value = entry
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "label": field.label,
         "info": field.note or None,
         "value": value,
@@ -139,11 +140,11 @@ def _box(entry: Any) -> dict[str, Any]:
     return options | ({"choices": list(field.choices)} if field.kind == "choice" else {})
 
 
-def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str, Any]) -> None:
-    quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+def _restore_events(gr: ModuleType, state: PageState, ask: Widgets, ui: Widgets) -> None:
+    quick: dict[str, object] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
-    def refill(model: str, task: str, method: str) -> list[Any]:
-        filled = state.drawer(model, task, method)
+    def refill(model: str, task: str, preset: str, method: str) -> list[object]:
+        filled = state.drawer(model, task, method, preset)
         updates, names = [], []
         for kind in KINDS:
             for i in range(boxes()[kind]):
@@ -152,20 +153,20 @@ def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str
                 names.append(entry[0].name if entry else None)
         return [names, *updates]
 
-    def methods_of(model: str, task: str, method: str) -> Any:
-        choices = state.method_choices(model, task)
+    def methods_of(model: str, task: str, preset: str, method: str) -> Update:
+        choices = state.method_choices(model, task, preset)
         return gr.update(choices=choices, value=method if method in [c[1] for c in choices] else "paseo")
 
     drawer = [ui["names"], *ui["pool"]]
-    chosen = [ask["model"], ask["task"], ui["method"]]
-    for trigger in (ask["task"].change, ask["model_changed"].then):
+    chosen = [ask["model"], ask["task"], ask["preset"], ui["method"]]
+    for trigger in (ask["task"].change, ask["preset"].change, ask["model_changed"].then):
         trigger(methods_of, chosen, ui["method"], **quick).then(refill, chosen, drawer, **quick)
     ui["method"].change(refill, chosen, drawer, **quick)
     ui["reset"].click(refill, chosen, drawer, **quick)
 
     outputs = [ui[k] for k in OUTPUTS]
 
-    def begin(request: Any) -> tuple[Any, Any, str, Any]:
+    def begin(request: Visitor) -> tuple[Update, Update, str, Update]:
         state.begin(request.session_hash or "")
         return (
             gr.update(interactive=False),
@@ -174,7 +175,7 @@ def _restore_events(gr: Any, state: PageState, ask: dict[str, Any], ui: dict[str
             gr.update(visible=False),
         )
 
-    def work(*values: Any, request: Any) -> Iterator[list[Any]]:
+    def work(*values: object, request: Visitor) -> Iterator[list[object]]:
         form = filled_in(state, ask, values[: len(ASKED)], values[len(ASKED) :])
         for news in (
             state.restore(form, request.session_hash or "") if isinstance(form, Form) else iter([form])
@@ -232,11 +233,11 @@ OUTPUTS = (
 )
 
 
-def _updates(gr: Any, news: Progress | Result | PaseoError) -> dict[str, Any]:
+def _updates(gr: ModuleType, news: RunProgress | ShownResult | PaseoError) -> dict[str, object]:
     """What changes on the page."""
     if isinstance(news, PaseoError):
         return {"status": look.note(str(news), bad=True), "preview": gr.update(visible=False)}
-    if isinstance(news, Progress):
+    if isinstance(news, RunProgress):
         preview = (
             {} if news.preview is None else {"preview": gr.update(value=enlarged(news.preview), visible=True)}
         )
@@ -270,7 +271,7 @@ def _updates(gr: Any, news: Progress | Result | PaseoError) -> dict[str, Any]:
     }
 
 
-def _shown(name: str | None, last: Result | None) -> tuple[Any, Any]:
+def _shown(name: str | None, last: ShownResult | None) -> tuple[object, object]:
     """Another picture on the right of the slider, and on the download button."""
     import gradio as gr
 

@@ -1,8 +1,8 @@
-"""The left side of the page: the picture, what happened to it, and what follows from that."""
+"""The left side of the page: the picture, and the question about it."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 from paseo.apps.ui import look
 from paseo.apps.ui.estimate import has_face
@@ -10,7 +10,15 @@ from paseo.apps.ui.form import MAX_MEGABYTES, MAX_SEED, OWN, SHOW, readable
 from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.results import enlarged
 from paseo.apps.ui.sliders import CHOICES, SLIDERS, sentence
-from paseo.apps.ui.wiring import masks, own_picture, path_only, samples_of, uploads_only
+from paseo.apps.ui.wiring import (
+    Update,
+    Widgets,
+    masks,
+    own_picture,
+    path_only,
+    samples_of,
+    uploads_only,
+)
 from paseo.errors import PaseoError
 from paseo.faces import weights_available
 from paseo.images import fit_square, to_pil
@@ -22,10 +30,10 @@ WAYS = [
 ]
 
 
-def question(gr: Any, state: PageState) -> dict[str, Any]:
+def question(gr: ModuleType, state: PageState) -> Widgets:
     first = state.models[0]
     choices = state.task_choices(first)
-    ask: dict[str, Any] = {}
+    ask: Widgets = {}
     ask["way"] = gr.Radio(WAYS, value=SHOW, label="What do you have?", elem_id="way")
     ask["picture"] = gr.Image(
         label="Picture",
@@ -55,6 +63,10 @@ def question(gr: Any, state: PageState) -> dict[str, Any]:
     with gr.Row():
         for name in ("first", "second"):
             ask[name] = gr.Slider(0, 1, value=0, visible=False, elem_id=name)
+    presets = state.preset_choices(first)
+    ask["preset"] = gr.Dropdown(
+        presets, value="", label="Settings", elem_id="preset", visible=len(presets) > 1
+    )
     ask["told"] = gr.HTML(look.note(sentence(choices[0][1], [])), elem_id="told")
     with gr.Group(visible=False) as ask["masking"]:
         ask["editor"] = gr.ImageEditor(
@@ -92,19 +104,16 @@ def question(gr: Any, state: PageState) -> dict[str, Any]:
         visible=weights_available(),
         elem_id="faces",
     )
-    _question_events(gr, state, ask)
+    _events(gr, state, ask)
     return ask
 
 
-def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
-    def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, Any, bool]:
+def _events(gr: ModuleType, state: PageState, ask: Widgets) -> None:
+    def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, object, bool]:
         """What the picture is, a canvas of it, and whether it has a face."""
         if path is None:
-            return (
-                look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."),
-                None,
-                False,
-            )
+            text = f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."
+            return look.note(text), None, False
         try:
             picture = readable(own_picture(state, path))
         except PaseoError as error:
@@ -119,7 +128,7 @@ def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
         editor = {"background": canvas, "layers": [], "composite": canvas}
         return look.note(text), editor, has_face(rgb, model)
 
-    quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    quick: dict[str, object] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     seen = [ask["picture"], ask["way"], ask["fit"], ask["model"]]
     for trigger in (ask["picture"].change, ask["way"].change, ask["fit"].change):
         trigger(look_at, seen, [ask["about"], ask["editor"], ask["faces"]], **quick)
@@ -127,18 +136,19 @@ def _question_events(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
     _slider_events(gr, ask, quick)
 
-    def of_model(model: str) -> Any:
-        choices = state.task_choices(model)
-        return gr.update(choices=choices, value=choices[0][1] if choices else None)
+    def of_model(model: str) -> tuple[Update, Update]:
+        choices, presets = state.task_choices(model), state.preset_choices(model)
+        task = gr.update(choices=choices, value=choices[0][1] if choices else None)
+        return task, gr.update(choices=presets, value="", visible=len(presets) > 1)
 
-    ask["model_changed"] = ask["model"].change(of_model, ask["model"], ask["task"], **quick)
+    ask["model_changed"] = ask["model"].change(of_model, ask["model"], [ask["task"], ask["preset"]], **quick)
 
 
-def _slider_events(gr: Any, ask: dict[str, Any], quick: dict[str, Any]) -> None:
+def _slider_events(gr: ModuleType, ask: Widgets, quick: dict[str, object]) -> None:
     """The chosen degradation's sliders, and one sentence about what they say."""
     sliders = [ask["first"], ask["second"]]
 
-    def of_task(task: str) -> list[Any]:
+    def of_task(task: str) -> list[object]:
         shown = CHOICES.get(task, ())
         updates = [
             gr.update(label=s.label, minimum=s.low, maximum=s.high, step=s.step, value=s.value, visible=True)

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from paseo.errors import BadInput, PaseoError
 from paseo.lock import Owner, gone, me
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.storages import RDBStorage
 
 HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
 START, AGAIN, OWNER = "start", "again", "owner"  # notes on a trial
 
 
-def open_storage(path: Path) -> Any:
+def open_storage(path: Path) -> RDBStorage:
     """The SQLite file as optuna's storage, made or found; BadInput if it is damaged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
@@ -60,7 +64,7 @@ def readable(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def writable(path: Path, done: Any) -> Generator[None]:
+def writable(path: Path, done: Callable[[], int]) -> Generator[None]:
     """Errors of the database while trials run; `done()` says how far they came. Errors of a trial pass."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError
@@ -84,7 +88,7 @@ def _damaged(path: Path, told: str) -> BadInput:
     )
 
 
-def give_up_dead(study: Any) -> None:
+def give_up_dead(study: Study) -> None:
     """Trials whose process is gone have failed."""
     import optuna
     from optuna.trial import TrialState
@@ -96,13 +100,13 @@ def give_up_dead(study: Any) -> None:
             study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
 
-def claim(trial: Any) -> None:
+def claim(trial: Trial) -> None:
     """Note who computes a trial."""
     trial.set_user_attr(OWNER, asdict(me()))
 
 
 def enqueue_missing(
-    study: Any, start: Mapping[str, Any], whole: bool, grid: Sequence[Mapping[str, Any]]
+    study: Study, start: Mapping[str, object], whole: bool, grid: Sequence[Mapping[str, object]]
 ) -> int:
     """Put the start and the grid's points into the queue, unless they are there, running or done; how many
     are to be
