@@ -192,9 +192,8 @@ class PageState:
         try:
             size = read_size(Path(form.picture or ""))
             model = self.model(form.model)
-            calls = (
-                kept(form.model, form.task, form.method, form.preset or "").nfe if form.task != AUTO else 53
-            )
+            task = form.task if form.task != AUTO else example("jpeg:")  # what a file says most often
+            calls = kept(form.model, task, form.method, form.preset or "").nfe
         except (PaseoError, OSError):
             return None
         height, width = restored_size(form, size, model.size)
