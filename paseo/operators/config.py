@@ -110,7 +110,9 @@ def check_widths(value: Iterable[int]) -> tuple[int, int, int]:
     except TypeError:
         widths = ()
     if len(widths) != 3 or not all(type(w) is int and 0 < w <= 1024 and w % GROUPS == 0 for w in widths):
-        raise BadInput(f"widths={value!r}, expected three multiples of {GROUPS} up to 1024, such as 48,96,128.")
+        raise BadInput(
+            f"widths={value!r}, expected three multiples of {GROUPS} up to 1024, such as 48,96,128."
+        )
     return widths[0], widths[1], widths[2]
 
 

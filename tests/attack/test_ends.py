@@ -283,7 +283,7 @@ def test_a_plan_does_not_write_elsewhere(method: str, tmp_path: Path) -> None:
 
 
 def test_ray_listens_here_alone_and_keeps_stdout_clean() -> None:
-    from paseo.lab.bench.ray_engine import RayOptions, credentials, init_options
+    from paseo.cluster import RayOptions, credentials, init_options
 
     own = init_options(RayOptions(workers=2))
     assert own["_node_ip_address"] == "127.0.0.1"
@@ -291,7 +291,7 @@ def test_ray_listens_here_alone_and_keeps_stdout_clean() -> None:
     assert "_node_ip_address" not in init_options(RayOptions(address="auto"))
     assert credentials() != credentials()
     program = (
-        "import os; from paseo.lab.bench.ray_engine import stdout_kept_clean\n"
+        "import os; from paseo.cluster import stdout_kept_clean\n"
         "with stdout_kept_clean(): os.write(1, b'lost'); print('also')\n"
         "print('json')"
     )
