@@ -145,7 +145,7 @@ class Folder:
 
     def take(self, job: Job) -> Measured | None:
         """In the reader's thread: the picture, or None where the run is there already."""
-        claim(job, self.claimed, self.sources)
+        claim(job, self.claimed, self.sources, self.work.suffixes(job.ending))
         if self.skip and self.work.done(job):
             return None
         return self.work.prepare(job)

@@ -63,11 +63,14 @@ def restore(
     samples: Annotated[
         int,
         typer.Option(
-            "--samples", "-n", min=1, help="Draws per image; several also give their mean and spread."
+            "--samples", "-n", min=1, max=4096, help="Draws per image; several also give mean and spread."
         ),
     ] = 1,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the first draw; draw k uses seed+k. The same for every file.")
+        int,
+        typer.Option(
+            min=0, max=2**62, help="Seed of the first draw; draw k uses seed+k. The same for every file."
+        ),
     ] = 0,
     mask: Annotated[
         Path | None,

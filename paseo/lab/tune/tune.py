@@ -30,7 +30,7 @@ from paseo.lab.bench.pictures import Picture
 from paseo.lab.bench.scores import PROTOCOL, Metric, metric
 from paseo.lab.bench.setup import Setup
 from paseo.lab.tune.spaces import Space, space_of
-from paseo.lab.tune.study import claim, enqueue_missing, open_storage, readable, writable
+from paseo.lab.tune.study import alone, claim, enqueue_missing, open_storage, readable, writable
 from paseo.samplers import within
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
@@ -215,7 +215,8 @@ def _enqueue(study: Any, tuning: Tuning) -> int:
     base = asdict(tuning.base())
     now = {name: base[name] for name in tuning.space}
     inside = {name: value for name, value in now.items() if tuning.space[name].holds(value)}
-    return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
+    with alone(tuning.study):
+        return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
 
 
 def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any, dict[str, float], int]:
@@ -348,6 +349,7 @@ def _open(tuning: Tuning) -> Any:
 
     storage = open_storage(tuning.study)
     with (
+        alone(tuning.study),
         readable(tuning.study),
         warnings.catch_warnings(action="ignore"),
     ):  # this pruner is marked experimental
