@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +49,31 @@ class Runner:
         assert self.ended() == 0, self.told.read_text()
         return time.monotonic() - begun
 
-    def broken(self, words: list[Any], seconds: float, kills: int, rng: random.Random) -> int:
-        """Kill it that many times at random moments of `seconds`, then let it end; how many met it alive."""
+    def broken(
+        self,
+        words: Callable[[], list[Any]],
+        seconds: float,
+        kills: int,
+        rng: random.Random,
+        at_end: Callable[[], None],
+    ) -> None:
+        """Kill it that many times at random moments of `seconds`. Whenever it came to its end, `at_end` looks
+        at what is there and clears it away, and it begins anew.
+        """
         met = 0
-        for _ in range(kills):
-            pid = self.start(words)
-            if self.ended(rng.uniform(0.02, 0.9) * seconds) is None:
+        while met < kills:
+            pid = self.start(words())
+            code = self.ended(rng.uniform(0.02, 0.9) * seconds)
+            if code is None:
                 os.kill(pid, 9)
-                met += 1
-                assert self.ended() == -9
+                code = self.ended()
+            assert code in (0, -9), self.told.read_text()
             assert "Traceback" not in self.told.read_text()
-        self.unbroken(words)
-        return met
+            met += code == -9
+            if code == 0:
+                at_end()
+        self.unbroken(words())
+        at_end()
 
     def close(self) -> None:
         assert self.process.stdin is not None
