@@ -10,7 +10,6 @@ import json
 import os
 import re
 import secrets
-import socket
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -80,6 +79,9 @@ def machine_tag() -> str:
 
 
 def machine() -> str:
+    """The name of this machine and, where there are several, of its space of process numbers."""
+    import socket  # costs a start-up that writes nothing two milliseconds
+
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:

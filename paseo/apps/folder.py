@@ -217,10 +217,13 @@ class Folder:
         self.notice(result)
 
     def _failed(self, job: Job, error: Exception, progress: Progress) -> None:
+        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in NO_ROOM)
+        if full and self.outcome.stopped:  # computed, but no room for it either: it was said once
+            self.outcome.add({"input": str(job.source), "status": "left"})
+            return
         text = told(error)
         progress.clear()
         say(f"paseo: {job.relative}: {text}")
-        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in NO_ROOM)
         self.outcome.stopped = self.outcome.stopped or full or _gone(error)
         self.outcome.add({"input": str(job.source), "status": "failed", "error": text})
         progress.done()

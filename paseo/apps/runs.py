@@ -15,7 +15,7 @@ from paseo.apps.inputs import Job, check_writable, collect, named_file
 from paseo.apps.job import Restoration
 from paseo.apps.loop import Outcome
 from paseo.apps.warn import before, plain
-from paseo.errors import BadInput
+from paseo.errors import BadInput, DiskFull
 from paseo.files import write_text
 from paseo.lab.bench.run import Shard
 
@@ -65,11 +65,14 @@ class Wanted:
         if named_file(Path(self.out)):
             return
         path = Path(self.out) / name
-        if lines:
+        if not lines:
+            path.unlink(missing_ok=True)
+            return
+        try:
             write_text(path, text)
             say(f"what failed, and why: {path}")
-        else:
-            path.unlink(missing_ok=True)
+        except DiskFull:  # it was said of the first picture
+            return
 
 
 def run(wanted: Wanted, engine: str, address: str | None, *, keep: bool, quiet: bool) -> Outcome:

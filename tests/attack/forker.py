@@ -84,10 +84,11 @@ class Runner:
 def child(words: list[str], told: str) -> int:
     for number, target in ((0, os.devnull), (1, os.devnull), (2, told)):
         os.dup2(os.open(target, os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
-    from paseo.apps.cli.main import app
+    from paseo.apps.cli.main import main
 
+    sys.argv = ["paseo", *words]
     try:
-        app(words)
+        main()
     except SystemExit as end:
         return int(end.code or 0)
     except BaseException:

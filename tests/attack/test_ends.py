@@ -95,6 +95,27 @@ def test_temporary_names_fit_and_differ(tmp_path: Path) -> None:
     assert long.read_text() == "x"
 
 
+def test_a_signal_that_python_swallows_comes_again() -> None:
+    """Raised while an object is cleared away, it would be printed and forgotten."""
+    import weakref
+
+    from paseo.apps.ending import Terminated, polite_end
+
+    class Thing:
+        pass
+
+    things = [Thing()]
+    here = weakref.ref(things[0], lambda _: os.kill(os.getpid(), signal.SIGTERM))
+
+    def cleared() -> None:
+        things.clear()
+        time.sleep(5)
+
+    with pytest.raises(Terminated), polite_end():
+        cleared()
+    assert here() is None
+
+
 # ---- locks
 
 

@@ -134,4 +134,8 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Entry point of the `paseo` command."""
-    app()
+    try:
+        app()
+    except MemoryError:  # before a verb was found
+        say("paseo: not enough memory to begin")
+        raise SystemExit(2) from None

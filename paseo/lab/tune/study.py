@@ -107,7 +107,8 @@ def give_up_dead(study: Any) -> None:
     import optuna
     from optuna.trial import TrialState
 
-    optuna.storages.fail_stale_trials(study)
+    with warnings.catch_warnings(action="ignore"):  # marked experimental
+        optuna.storages.fail_stale_trials(study)
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         owner = _owner(study._storage, trial)
         if owner is None or gone(owner):
