@@ -1,4 +1,4 @@
-"""The settings kept for the embedded model: every method on every task, the same images and number of trials
+"""The settings kept for an embedded model: every method on every task, the same images and number of trials
 for each.
 
     python benchmarks/tune.py --data FACES --out runs/tune --trials 8       a JSON file per method and task
@@ -11,6 +11,11 @@ the grid below, then Optuna's choices. PASEO runs at 53 denoiser calls, every ot
 also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done again.
 
     python benchmarks/tune.py --data FACES --out runs/tune --methods paseo,paseo-paper --trials 4 --images 12
+    python benchmarks/tune.py --model photos --data validation.tar --part all --out runs/p --methods paseo
+    python benchmarks/tune.py --data FACES --out runs/more --methods silo,silo-53 --trials 5 --more
+
+`--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4
+in turn.
 """
 
 from __future__ import annotations
@@ -20,11 +25,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from paseo.base import Sampler
 from paseo.errors import BadInput
 from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import load_pictures
 from paseo.lab.bench.setup import Setup
-from paseo.lab.tune.spaces import read_grid, space_of
+from paseo.lab.tune.spaces import Space, read_grid, space_of
 from paseo.lab.tune.tune import Tuning, tune
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
@@ -110,6 +116,13 @@ TRIED: dict[str, dict[str, list[dict[str, Any]]]] = {  # instead of a grid: what
         "jpeg": printed((3, 1, 0.15, 0.3, 0.0), (1, 1, 0.4, 0.3, 0.0), (2, 1, 0.25, 0.5, 0.0)),
     },
 }
+ON_PHOTOS = {  # K, ρ and r of PASEO's first trials with the model photos
+    "sr4": remembered((8, 0.8, 0.08), (8, 0.6, 0.12), (8, 1.0, 0.05)),
+    "sr8": remembered((8, 0.5, 0.2), (8, 0.6, 0.1), (8, 0.4, 0.3)),
+    "blur": remembered((8, 0.8, 0.06), (8, 0.7, 0.04), (8, 0.6, 0.1)),
+    "inpaint": remembered((8, 0.75, 0.1), (8, 1.0, 0.05), (8, 0.75, 0.2)),
+    "jpeg": remembered((8, 0.25, 0.3), (8, 0.4, 0.3), (8, 0.25, 0.2)),
+}
 CHANGES = {"paseo": ("recall=0,4,8",)}  # axes that the settings do not declare
 BUDGETS = {"paseo": 53, "paseo-paper": 53, "paseo-dagger": 53, "silo-53": 53, "psld-53": 53}
 OTHERS = 79
@@ -125,10 +138,29 @@ GRIDS |= {
 }  # PASEO's nearest rivals also at PASEO's number of calls
 
 
+def around(kept: dict[str, Any], searched: list[str], axes: Space) -> list[dict[str, Any]]:
+    """Each searched number times 0.5, 2, 0.7, 1.4, as far as its axis reaches; the fields take turns."""
+    points = []
+    for factor in (0.5, 2.0, 0.7, 1.4):
+        for name in searched:
+            axis, value = axes[name], kept[name]
+            if not axis.choices and value and axis.low <= value * factor <= axis.high:
+                points.append({name: value * factor})
+    return points
+
+
+def kept_sampler(setup: Setup, label: str) -> Sampler:
+    """The settings that are kept under a label, or the method's own."""
+    try:
+        return replace(setup, label=label).recipe.sampler
+    except BadInput:
+        return setup.recipe.sampler
+
+
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     """The search of one method on one task."""
     method, fixed = MARKED.get(label, (label, {}))
-    setup = Setup("faces-128", task)
+    setup = Setup(o.model, task)
     if label == "paseo-paper" and setup.task.masks:
         fixed = {**fixed, "weight": "soft"}  # finds the hole itself
     fixed = {**(STRUCTURE[task] if method == "paseo" else {}), **fixed}
@@ -139,7 +171,11 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     base = replace(setup, method=method, settings=fixed).recipe.sampler
     values: dict[str, Any] = {**fixed, **{name: getattr(base, name) for name in axes if name not in searched}}
     grid = read_grid(axes, [text for text in GRIDS[label] if not text.endswith("=")])
-    pictures = load_pictures(o.data, "validation", 0, o.images + o.final, 128)
+    if o.more:
+        kept = kept_sampler(replace(setup, method=method, settings=fixed), label)
+        grid = around({name: getattr(kept, name) for name in searched}, sorted(searched), axes)
+    first = ON_PHOTOS[task] if (o.model, label) == ("photos", "paseo") else TRIED.get(label, {}).get(task)
+    pictures = load_pictures(o.data, o.part, 0, o.images + o.final, 128)
     return Tuning(
         setup,
         method,
@@ -152,7 +188,7 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
         budget=BUDGETS.get(label, OTHERS),
         batch=o.batch,
         final_pictures=pictures[o.images :],
-        grid=TRIED[label][task] if label in TRIED else grid,
+        grid=grid if o.more or first is None else first,
     )
 
 
@@ -209,7 +245,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", help="folder of faces; its validation part is taken")
+    parser.add_argument("--model", default="faces-128")
+    parser.add_argument("--data", help="folder or tar of pictures the model has not seen")
+    parser.add_argument("--part", default="validation", help="which of them; all where they lie apart")
     parser.add_argument("--out", type=Path, required=True, help="folder of the searches")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--methods", default=",".join(GRIDS))
@@ -220,6 +258,7 @@ def main() -> None:
     )
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--shard", default="0/1")
+    parser.add_argument("--more", action="store_true", help="try what lies around the kept settings")
     parser.add_argument("--collect", type=Path, help="model folder to put the results into")
     o = parser.parse_args()
     collect(o) if o.collect else compute(o)

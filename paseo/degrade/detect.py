@@ -3,6 +3,8 @@ from the pixels.
 
     quality   the standard's tables scaled by libjpeg's rule are recognised exactly, as are mozjpeg's; any
               other table (cameras, Photoshop) has the quality whose standard tables lie nearest
+    earlier   the quality of a JPEG that was saved again since, without loss or at a high quality: its grid is
+              still in the pixels (blocks.py)
     noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet where the picture is smooth,
               also of the differences of its colours, in which texture cancels and noise does not
 
@@ -25,6 +27,7 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 from torch import Tensor
 
+from paseo.degrade.blocks import quality_in_pixels
 from paseo.degrade.common import check_images
 from paseo.degrade.jpeg_tables import quantisation_tables, table_scale
 from paseo.errors import BadInput
@@ -46,6 +49,7 @@ FINE_QUALITY = 92  # from here on a JPEG shows nothing that is worth a restorati
 FINE_NOISE = 0.012  # and up to here noise does not
 READABLE = 85  # quality from which noise survives the compression
 _ROUNDING = 1 / (255 * math.sqrt(12))  # std of the rounding to 8 bit
+_HIGH = 80  # quality of a file from which an earlier JPEG still shows
 _TOLD = 10  # difference in quality from which a given task contradicts the file
 _SMOOTH, _BLOCK, _ENOUGH, _CLIPPED = (0.02, 0.1, 0.3), 8, 24, 0.4
 
@@ -75,6 +79,13 @@ class Found:
 
     jpeg: JpegFile | None
     noise: float | None  # σ on [0,1] images; None where the compression hides it
+    earlier: int | None = None  # quality of a JPEG before the file was saved the last time
+
+    @property
+    def quality(self) -> int | None:
+        """Of the compression that did the damage; None: there was none."""
+        known = [q for q in (self.jpeg.quality if self.jpeg else None, self.earlier) if q is not None]
+        return min(known, default=None)
 
     @property
     def task(self) -> str | None:
@@ -82,12 +93,14 @@ class Found:
         parts = []
         if self.noise is not None and self.noise > FINE_NOISE:
             parts.append(f"noise:{self.noise:.2g}")
-        if self.jpeg is not None and self.jpeg.quality < FINE_QUALITY:
-            parts.append(f"jpeg:{self.jpeg.quality}")
+        if self.quality is not None and self.quality < FINE_QUALITY:
+            parts.append(f"jpeg:{self.quality}")
         return ",".join(parts) or None
 
     def __str__(self) -> str:
         seen = [str(self.jpeg)] if self.jpeg else ["no JPEG"]
+        if self.earlier is not None:
+            seen.append(f"its pixels are those of a JPEG of quality {self.earlier} that was saved again")
         if self.noise is not None:
             seen.append(f"noise {self.noise:.3f}")
         return "; ".join(seen) + ("" if self.task else ": nothing to restore")
@@ -96,20 +109,29 @@ class Found:
 def examine(image: Image.Image) -> Found:
     """Everything that can be read off an opened picture."""
     jpeg = read_jpeg(image)
-    if jpeg is not None and (jpeg.quality < READABLE or jpeg.subsampling != "4:4:4"):
-        return Found(jpeg, None)
     pixels = torch.frombuffer(bytearray(image.convert("RGB").tobytes()), dtype=torch.uint8)
     x = pixels.view(1, image.height, image.width, 3).permute(0, 3, 1, 2).float() / 255
-    return Found(jpeg, noise_level(x))
+    earlier = earlier_quality(x, jpeg)
+    hidden = jpeg is not None and (jpeg.quality < READABLE or jpeg.subsampling != "4:4:4")
+    hidden = hidden or (earlier is not None and earlier < READABLE)
+    return Found(jpeg, None if hidden else noise_level(x), earlier)
+
+
+def earlier_quality(x: Tensor, jpeg: JpegFile | None) -> int | None:
+    """The quality of a JPEG that came before the file at hand, where it was clearly lower."""
+    if jpeg is None:
+        return quality_in_pixels(x)
+    found = quality_in_pixels(x, saved=jpeg.quality) if jpeg.quality >= _HIGH else None
+    return found if found is not None and found <= jpeg.quality - _TOLD else None
 
 
 def contradiction(quality: int, found: Found) -> str | None:
     """Why a JPEG task of this quality does not fit the file, or None."""
-    if found.jpeg is None or abs(found.jpeg.quality - quality) <= _TOLD:
+    if found.quality is None or abs(found.quality - quality) <= _TOLD:
         return None
     return (
-        f"The task says JPEG of quality {quality}, but the file is a {found.jpeg}. Restored as "
-        f"jpeg:{quality} it may come out worse; try jpeg:{found.jpeg.quality}."
+        f"The task says JPEG of quality {quality}, but the file says: {found}. Restored as "
+        f"jpeg:{quality} it may come out worse; try jpeg:{found.quality}."
     )
 
 

@@ -104,6 +104,12 @@ def available() -> list[str]:
     return sorted(p.parent.name for p in ROOT.glob("*/config.json"))
 
 
+def with_samples() -> list[str]:
+    """The embedded models that bring pictures to show, the default one first."""
+    found = [name for name in available() if (ROOT / name / "samples").is_dir()]
+    return sorted(found, key=lambda name: name != DEFAULT)
+
+
 def real_name(name: str | Path) -> str:
     """The model that is meant: "auto" is the default one."""
     return DEFAULT if str(name) == AUTO else str(name)

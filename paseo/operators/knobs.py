@@ -1,10 +1,10 @@
 """The parameters of a family as people name them, and the numbers c that belong to them.
 
     sigma     width of a round blur in px          width_xx = width_yy
-    quality   of a JPEG                            coarseness, with jpeg = 1
     factor    of down-sampling                     octaves
 
-Steps are taken in c's own coordinates, in which equal steps change a picture about equally.
+The quality of a JPEG is no knob: its file or its pixels tell it better (paseo.degrade.detect). Steps are
+taken in c's own coordinates, in which equal steps change a picture about equally.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from paseo.operators.family import Family
 # name → the numbers that follow its coordinate, and those that are fixed by using it
 KNOBS: dict[str, tuple[tuple[str, ...], dict[str, float]]] = {
     "sigma": (("width_xx", "width_yy"), {"width_xy": 0.0, "motion": 0.0}),
-    "quality": (("coarseness",), {"jpeg": 1.0}),
     "factor": (("octaves",), {}),
 }
-LIMITS = {"sigma": (0.1, 5.0), "quality": (0.3, 6.7), "factor": (0.0, 3.0)}  # of the coordinates
+LIMITS = {"sigma": (0.1, 5.0), "factor": (0.0, 3.0)}  # of the coordinates
 
 
 def knobs_of(family: Family | None, condition: Condition) -> dict[str, Knob]:
@@ -43,10 +42,4 @@ def turned(condition: Condition, values: dict[str, float]) -> Condition:
     return Condition(numbers, condition.seen)
 
 
-def quality_of(coarseness: float) -> float:
-    """The JPEG quality whose tables are scaled by S = 10 (2^coarseness − 1) percent (libjpeg's rule)."""
-    scale = 10 * (2**coarseness - 1)
-    return 100 - scale / 2 if scale < 100 else 5000 / scale
-
-
-READ = {"sigma": float, "quality": quality_of, "factor": lambda octaves: math.pow(2, octaves)}
+READ = {"sigma": float, "factor": lambda octaves: math.pow(2, octaves)}

@@ -53,7 +53,12 @@ class Finding:
     def to_record(self) -> dict[str, Any]:
         jpeg = self.found.jpeg
         noise = None if self.found.noise is None else round(self.found.noise, 5)
-        return {"task": self.task, "jpeg": None if jpeg is None else asdict(jpeg), "noise": noise}
+        return {
+            "task": self.task,
+            "jpeg": None if jpeg is None else asdict(jpeg),
+            "earlier": self.found.earlier,
+            "noise": noise,
+        }
 
 
 def examine_file(path: str | Path) -> Finding:

@@ -32,7 +32,7 @@ SHORT = 8  # time points of a short run
 GRID = 7  # values over the whole range
 ROUNDS = 2  # of two more values, each at half the distance
 
-Name = Literal["sigma", "quality", "factor"]
+Name = Literal["sigma", "factor"]
 Map = Callable[[Tensor], Tensor]
 
 

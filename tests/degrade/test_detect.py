@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+from paseo.degrade.blocks import quality_in_pixels
 from paseo.degrade.detect import _MOZJPEG, Found, contradiction, examine, fit_quality, noise_level, read_jpeg
 from paseo.degrade.jpeg_tables import quantisation_tables, table_scale
 
@@ -106,3 +107,62 @@ def test_a_task_that_contradicts_the_file_is_told() -> None:
     assert "try jpeg:60" in words
     assert contradiction(55, found) is None
     assert contradiction(10, Found(None, 0.0)) is None
+
+
+def photographs(side: int = 128) -> list[Image.Image]:
+    """Real ones, made smaller so that nothing is left of an earlier JPEG."""
+    from skimage import data
+
+    found = [Image.fromarray(a) for a in (data.astronaut(), data.coffee(), data.chelsea(), data.rocket())]
+    small = [im.resize((im.width // 2, im.height // 2), Image.Resampling.LANCZOS) for im in found]
+    return [im.crop((c, 20, c + side, 20 + side)) for im, c in zip(small, (20, 60, 60, 100), strict=True)]
+
+
+def again(image: Image.Image, quality: int | None = None) -> Image.Image:
+    """Saved once more, as PNG or as JPEG, and opened."""
+    buffer = io.BytesIO()
+    image.convert("RGB").save(
+        buffer, "PNG" if quality is None else "JPEG", **({} if quality is None else {"quality": quality})
+    )
+    return Image.open(buffer)
+
+
+@pytest.mark.parametrize("quality", [5, 10, 20, 35, 50, 65, 80, 90])
+def test_a_jpeg_that_became_a_png_is_recognised(quality: int) -> None:
+    for image in photographs():
+        found = examine(again(saved(image, quality=quality)))
+        assert found.earlier is not None
+        assert abs(found.earlier - quality) <= 1
+        assert found.task == f"jpeg:{found.earlier}"
+
+
+@pytest.mark.parametrize(("first", "second"), [(20, 95), (40, 90), (60, 92), (75, 95)])
+def test_a_jpeg_that_was_saved_again_at_a_high_quality_is_recognised(first: int, second: int) -> None:
+    every = [examine(again(saved(image, quality=first), second)) for image in photographs()]
+    told = [found for found in every if found.earlier is not None]
+    assert len(told) >= 3  # the last one is nearly all sky
+    for found in told:
+        assert found.earlier is not None
+        assert abs(found.earlier - first) <= 2
+        assert f"quality {found.earlier} that was saved again" in str(found)
+
+
+def test_a_photograph_that_was_never_a_jpeg_is_not_taken_for_one() -> None:
+    for image in photographs():
+        assert examine(again(image)).earlier is None
+        assert examine(again(image, 95)).earlier is None
+        shifted = saved(image, quality=50).convert("RGB").crop((3, 5, 123, 125))
+        assert examine(again(shifted)).earlier is None  # its grid does not start at the corner
+
+
+@pytest.mark.parametrize("quality", [10, 40, 70])
+def test_noise_that_came_later_is_allowed_for(quality: int) -> None:
+    rng = torch.Generator().manual_seed(0)
+    for image in photographs():
+        pixels = torch.frombuffer(
+            bytearray(saved(image, quality=quality).convert("RGB").tobytes()), dtype=torch.uint8
+        )
+        x = pixels.view(1, 128, 128, 3).permute(0, 3, 1, 2) / 255
+        noisy = (x + 0.01 * torch.randn(x.shape, generator=rng)).clamp(0, 1)
+        assert quality_in_pixels(noisy, 0.01) == pytest.approx(quality, abs=2)
+    assert quality_in_pixels(x[..., :24, :24]) is None  # too few blocks

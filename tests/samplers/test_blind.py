@@ -15,7 +15,6 @@ from paseo.noise import Noise
 from paseo.operators.config import OperatorConfig
 from paseo.operators.exact import LatentBlur, Map
 from paseo.operators.family import Family
-from paseo.operators.knobs import quality_of
 from paseo.operators.net import OperatorNet
 from paseo.priors import MixturePrior
 from paseo.priors.gaussian import GaussianPrior
@@ -122,18 +121,10 @@ def test_a_familys_operator_is_turned() -> None:
     assert bound.knobs()["sigma"].value == pytest.approx(1.0, rel=1e-3)
 
 
-def test_quality_is_read_as_people_know_it() -> None:
-    from paseo.degrade import JPEG
-
-    for quality in (5, 10, 35, 50, 75, 95):
-        c = condition_of(JPEG(quality), 8, (64, 64)).numbers["coarseness"]
-        assert quality_of(c) == pytest.approx(quality, rel=0.03)
-
-
 def test_what_cannot_be_turned_is_said() -> None:
     problem = blurred(1.0, 1.0, 1)
-    with pytest.raises(BadInput, match="quality can be turned; it has sigma"):
-        PASEO(blind=("quality",))(prior(), problem, Noise([0]))
+    with pytest.raises(BadInput, match="factor can be turned; it has sigma"):
+        PASEO(blind=("factor",))(prior(), problem, Noise([0]))
     plain = Problem(problem.y, problem.y_z, NOISE, lambda z: z)
     assert "family" in str(PASEO(blind=("sigma",)).unsupported(plain))
     dedicated = OperatorNet(4).bind(0.01)

@@ -95,7 +95,9 @@ def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], Any] = lambda
     ]
     footer = f"Standard deviations on one scale: black 0, yellow {TOP} and above."
     sheet = contact_sheet(cells, columns=columns, rows=list(operators), side=2 * SIDE, footer=footer)
-    return Demo(rows, sheet, {"demo": "exact", "sigma_y": SIGMA_Y, "noise_unit": "unit", "spread": spreads})
+    return Demo(
+        rows, sheet, {"models": {"exact": {}}, "sigma_y": SIGMA_Y, "noise_unit": "unit", "spread": spreads}
+    )
 
 
 def exact_answer(operator: Any, y_z: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,12 +112,12 @@ def exact_answer(operator: Any, y_z: Tensor) -> tuple[Tensor, Tensor]:
 
 def _rows(task: str, truth: Tensor, y: Tensor, mean: Tensor, result: Restored) -> list[Row]:
     fixed = [
-        Row(task, name, "clouds", None, *score(x, truth)[0], 0, 0.0)
+        Row("exact", task, name, "clouds", None, *score(x, truth)[0], 0, 0.0)
         for name, x in ((MEASUREMENT, y), ("exact mean", mean))
     ]
     each = round(result.seconds / len(result.images), 3)
     scores = score(result.images, truth.expand_as(result.images))
     return fixed + [
-        Row(task, "paseo", "clouds", s, *both, result.nfe, each)
+        Row("exact", task, "paseo", "clouds", s, *both, result.nfe, each)
         for s, both in zip(result.seeds, scores, strict=True)
     ]

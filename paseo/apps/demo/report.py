@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -20,6 +21,7 @@ MEASUREMENT = "measurement"  # the lifted measurement itself, as a method to bea
 class Row:
     """One image restored once."""
 
+    model: str
     task: str
     method: str
     image: str
@@ -42,12 +44,13 @@ class Demo:
         return {"schema_version": 1, **self.notes, "rows": [asdict(row) for row in self.rows]}
 
     def averages(self) -> list[dict[str, Any]]:
-        """Mean of each task and method, in the order of the rows."""
-        groups: dict[tuple[str, str], list[Row]] = {}
+        """Mean of each model, task and method, in the order of the rows."""
+        groups: dict[tuple[str, str, str], list[Row]] = {}
         for row in self.rows:
-            groups.setdefault((row.task, row.method), []).append(row)
+            groups.setdefault((row.model, row.task, row.method), []).append(row)
         return [
             {
+                "model": model,
                 "task": task,
                 "method": method,
                 "draws": len(rows),
@@ -58,11 +61,23 @@ class Demo:
                 "nfe": rows[0].nfe,
                 "seconds": fmean(r.seconds for r in rows),
             }
-            for (task, method), rows in groups.items()
+            for (model, task, method), rows in groups.items()
         ]
 
     def save(self, path: Path) -> Path:
         return save_png(path, self.sheet)
+
+
+def joined(demos: Sequence[Demo]) -> Demo:
+    """Several as one, their pictures below each other."""
+    sheets = [demo.sheet for demo in demos]
+    whole = Image.new("RGB", (max(s.width for s in sheets), sum(s.height for s in sheets)), "white")
+    top = 0
+    for part in sheets:
+        whole.paste(part, (0, top))
+        top += part.height
+    models = {name: sums for demo in demos for name, sums in demo.notes["models"].items()}
+    return Demo([row for demo in demos for row in demo.rows], whole, demos[0].notes | {"models": models})
 
 
 def score(x: Tensor, reference: Tensor) -> list[tuple[float, float | None]]:

@@ -1,5 +1,5 @@
-"""The embedded model at work: held-out faces that come with the package, degraded five ways, each restored
-several times.
+"""An embedded model at work: held-out pictures that come with it, degraded five ways, each restored several
+times.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from paseo.errors import BadInput
 from paseo.images import find_images, fit_square, read, to_signed, to_unit
 from paseo.models import Model, load_model
 from paseo.recipe import Request, resolve
+from paseo.recipe.load import load_operator_of
 from paseo.sheet import TOP, contact_sheet, deviation_map
 from paseo.street import Restored, restore
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 
 
-def run_faces(
+def run_samples(
     model: str = "auto",
     tasks: Sequence[str] = TASKS,
     images: int = 1,
@@ -32,15 +33,14 @@ def run_faces(
     method: str = "paseo",
     advance: Callable[[], Any] = lambda: None,
 ) -> Demo:
-    """Every task on the first `images` sample faces, `draws` times each; `seconds` of a row is its share of a
+    """Every task on the first `images` samples, `draws` times each; `seconds` of a row is its share of a
     batch's time.
     """
     loaded = load_model(model)
     names, truth = samples(loaded, images)
-    operators = {
-        name: loaded.operator(name) for name in tasks
-    }  # what is missing is missed before anything is computed
-    samplers = {name: resolve(Request(model=model, task=name, method=method)).sampler for name in tasks}
+    recipes = {name: resolve(Request(model=model, task=name, method=method)) for name in tasks}
+    # what is missing is missed before anything is computed
+    operators = {name: load_operator_of(recipe, loaded).operator for name, recipe in recipes.items()}
     rows: list[Row] = []
     cells: list[list[Tensor]] = []
     for name in tasks:
@@ -52,11 +52,11 @@ def run_faces(
             model=loaded,
             operator=operators[name],
             degradation=task,
-            sampler=samplers[name],
+            sampler=recipes[name].sampler,
             sigma_y=task.sigma_y,
             seeds=[seed + k for _ in names for k in range(draws)],
         )
-        rows += _rows(name, method, names, truth, lifted, result, draws)
+        rows += _rows(loaded.name, name, method, names, truth, lifted, result, draws)
         cells += _cells(truth, lifted, result.images, draws)
         advance()
     columns = ["truth", "measurement", *(f"draw {k + 1}" for k in range(draws))] + (
@@ -69,21 +69,11 @@ def run_faces(
         else ""
     )
     sheet = contact_sheet(cells, columns=columns, rows=labels, side=loaded.size, footer=footer)
-    return Demo(
-        rows,
-        sheet,
-        {
-            "demo": "faces",
-            "model": loaded.name,
-            "hashes": loaded.hashes,
-            "sigma_y": 0.01,
-            "noise_unit": "unit",
-        },
-    )
+    return Demo(rows, sheet, {"models": {loaded.name: loaded.hashes}, "sigma_y": 0.01, "noise_unit": "unit"})
 
 
 def samples(model: Model, count: int) -> tuple[list[str], Tensor]:
-    """Names and images (B,3,s,s) in [0,1] of the held-out faces beside the model."""
+    """Names and images (B,3,s,s) in [0,1] of the held-out pictures beside the model."""
     files = find_images(model.folder / "samples") if model.folder else []
     if not files:
         raise BadInput(f"The model {model.name} brings no sample images.")
@@ -94,16 +84,23 @@ def samples(model: Model, count: int) -> tuple[list[str], Tensor]:
 
 
 def _rows(
-    task: str, method: str, names: list[str], truth: Tensor, lifted: Tensor, result: Restored, draws: int
+    model: str,
+    task: str,
+    method: str,
+    names: list[str],
+    truth: Tensor,
+    lifted: Tensor,
+    result: Restored,
+    draws: int,
 ) -> list[Row]:
     rows = [
-        Row(task, MEASUREMENT, n, None, p, d, 0, 0.0)
+        Row(model, task, MEASUREMENT, n, None, p, d, 0, 0.0)
         for n, (p, d) in zip(names, score(lifted, truth), strict=True)
     ]
     each = round(result.seconds / len(result.images), 3)
     scores = score(result.images, truth.repeat_interleave(draws, 0))
     for i, (p, d) in enumerate(scores):
-        rows.append(Row(task, method, names[i // draws], result.seeds[i], p, d, result.nfe, each))
+        rows.append(Row(model, task, method, names[i // draws], result.seeds[i], p, d, result.nfe, each))
     return rows
 
 
