@@ -164,6 +164,7 @@ class _Stop:
 def run(recipe: Recipe, config: LoopConfig, accelerator: Accelerator) -> Trained:
     """Train `recipe` until its budget is used up or it is interrupted; one training per folder at a time."""
     with locked(config.out, "training") if accelerator.is_main_process else contextlib.nullcontext():
+        with out_of_memory("training", "Take a smaller --batch-size, or smaller pictures with --size."):
         return _Run(recipe, config, accelerator).go()
 
 

@@ -85,8 +85,8 @@ def test_a_full_disk(verb: str, verbs: dict[str, Words], runner: Runner, disk: P
     runner.unbroken(words)
     nothing_left(disk)
     if verb in ("restore", "degrade"):
-        runner.unbroken(verbs[verb](tmp_path / "whole"))
-        assert contents(disk / "x") == contents(tmp_path / "whole")
+        runner.unbroken(verbs[verb](tmp_path / "whole" / "x"))
+        assert contents(disk / "x") == contents(tmp_path / "whole" / "x")
 
 
 @pytest.mark.parametrize("verb", STEPS)

@@ -179,7 +179,7 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     import optuna
 
     _check_runs(tuning)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of what ends a trial with a traceback
     study = _open(tuning)
     with writable(tuning.study, lambda: len(_ended(study))):
         while _enqueue(study, tuning) or len(_ended(study)) < tuning.trials:
