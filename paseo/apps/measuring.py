@@ -28,14 +28,14 @@ def degradation_for(
     if mask is None:
         found = recipe.degradation or task(recipe.task)
         return found.degradation if isinstance(found, Task) else found, None
-    hole = read(_mask_file(mask, job))
+    hole = read(mask_file(mask, job))
     if hole.size != picture.size:
         (h, w), (a, b) = hole.size, picture.size
         raise BadInput(f"the mask is {w}×{h} and the image {b}×{a}. Bring the mask to the image's size.")
     return Mask.from_hole(hole.rgb.mean(0)), hole.sha256
 
 
-def _mask_file(mask: Path, job: Job) -> Path:
+def mask_file(mask: Path, job: Job) -> Path:
     """The mask itself, or in a folder of masks the one with the input's name."""
     if not mask.is_dir():
         return mask

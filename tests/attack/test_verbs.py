@@ -250,6 +250,18 @@ def test_replays_and_resumes(model: Path, picture: Path, tmp_path: Path) -> None
     attack(case)
 
 
+def test_a_replay_asks_for_the_same_mask(model: Path, picture: Path, tmp_path: Path) -> None:
+    mask, out = tmp_path / "mask.png", tmp_path / "first"
+    hole = Image.new("L", (32, 32))
+    hole.paste(255, (8, 8, 24, 14))
+    hole.save(mask)
+    command("restore", picture, "-o", out, "-m", model, "--mask", mask, *STEPS, good=(0,))
+    command("restore", "--replay", out / "000.json", "-o", tmp_path / "again", good=(0,))
+    hole.rotate(90).save(mask)
+    command("restore", "--replay", out / "000.json", "-o", tmp_path / "other", good=(2,))
+    assert not (tmp_path / "other").exists()
+
+
 def test_model_and_operator_folders(model: Path, picture: Path, tmp_path: Path) -> None:
     files = [path for path in model.rglob("*") if path.is_file() and "operators/jpeg" not in str(path)]
 

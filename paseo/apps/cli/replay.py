@@ -10,6 +10,7 @@ from typing import Any
 from paseo.apps.inputs import Job, named_file
 from paseo.apps.job import Plan, Restoration
 from paseo.apps.loop import Outcome
+from paseo.apps.measuring import mask_file
 from paseo.errors import BadInput, MissingWeights
 from paseo.images import read
 from paseo.recipe import Recipe
@@ -28,9 +29,18 @@ def recorded(sidecar: Path, inputs: list[Path], out: Path) -> tuple[list[Job], R
     run = Restoration(_plan_of(record, sidecar.parent))
     _check_weights(record, run)
     ending = Path(record["outputs"][0]["file"]).suffix if record["outputs"] else ".png"
+    job = Job(source, out, sidecar.stem, source.name, ending)
     if named_file(out):
-        return [Job(source, out.parent, out.stem, source.name, out.suffix.lower())], run
-    return [Job(source, out, sidecar.stem, source.name, ending)], run
+        job = Job(source, out.parent, out.stem, source.name, out.suffix.lower())
+    _check_mask(record, run.plan.mask, job)
+    return [job], run
+
+
+def _check_mask(record: dict[str, Any], mask: Path | None, job: Job) -> None:
+    """The mask must be the same as well; records of the first version do not tell."""
+    told = (record.get("mask") or {}).get("sha256")
+    if mask is not None and told is not None and read(mask_file(mask, job)).sha256 != told:
+        raise BadInput(f"{mask} is not the mask of the record: its SHA-256 differs.")
 
 
 def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
