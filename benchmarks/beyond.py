@@ -29,11 +29,11 @@ from paseo.degrade import JPEG
 from paseo.degrade.jpeg_twin import SoftJPEG
 from paseo.files import write_json
 from paseo.images import to_signed, to_unit
-from paseo.lab.bench.pictures import Picture, load_pictures, stack
+from paseo.lab.bench.pictures import Truth, load_pictures, stack
 from paseo.lab.bench.setup import Setup
 from paseo.linalg.cg import Map, Solve, dot
 from paseo.samplers import PASEO
-from paseo.samplers.correction import Custom, Parts
+from paseo.samplers.correction import Parts, WithParts
 
 QUALITIES = (6, 16)
 SECANTS = (0.03, 0.1, 0.3)  # standard deviations of the directions, in units of the latents
@@ -58,14 +58,14 @@ def dithered(x: Tensor) -> Tensor:
     return to_unit(Dithered(10)(to_signed(x)))
 
 
-def quality_of(setup: Setup, sampler: Sampler, pictures: Sequence[Picture], batch: int) -> dict[str, float]:
+def quality_of(setup: Setup, sampler: Sampler, pictures: Sequence[Truth], batch: int) -> dict[str, float]:
     """Means over the pictures."""
     parts = [setup.scores(sampler, pictures[i : i + batch], METRICS) for i in range(0, len(pictures), batch)]
     return {name: round(torch.cat([part[name] for part in parts]).mean().item(), 4) for name in METRICS}
 
 
 @torch.no_grad()
-def accuracy_of(setup: Setup, pictures: Sequence[Picture]) -> dict[str, float]:
+def accuracy_of(setup: Setup, pictures: Sequence[Truth]) -> dict[str, float]:
     """RMS error of H against E∘A∘D, and the cosine between their secants along random directions."""
     codec, degradation, H = setup.model.codec, setup.task.degradation, setup.operator.bind(setup.sigma)
     z = codec.encode(to_signed(stack(pictures)))
@@ -83,7 +83,7 @@ def accuracy_of(setup: Setup, pictures: Sequence[Picture]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in rows.items()}
 
 
-def operators(o: argparse.Namespace, pictures: Sequence[Picture]) -> Iterator[dict[str, Any]]:
+def operators(o: argparse.Namespace, pictures: Sequence[Truth]) -> Iterator[dict[str, Any]]:
     """Every operator over the grid of r, with equal and with residual weights."""
     for folder in o.folders:
         setup = Setup("faces-128", o.task, operator_path=str(folder))
@@ -101,7 +101,7 @@ def operators(o: argparse.Namespace, pictures: Sequence[Picture]) -> Iterator[di
                 }
 
 
-def solver(o: argparse.Namespace, pictures: Sequence[Picture]) -> Iterator[dict[str, Any]]:
+def solver(o: argparse.Namespace, pictures: Sequence[Truth]) -> Iterator[dict[str, Any]]:
     """The kept settings; r from the operator's own error; CG stopped by the discrepancy principle."""
     setup, base = Setup("faces-128", o.task), _base(o)
     yield {"variant": "kept", **quality_of(setup, base, pictures, o.batch)}
@@ -121,7 +121,7 @@ def solver(o: argparse.Namespace, pictures: Sequence[Picture]) -> Iterator[dict[
     for factor in (1.0, 2.0, 4.0):
         for budget in (3, 8):
             stopped = Parts(solver=partial(discrepancy, factor=factor, budget=budget))
-            row = quality_of(setup, Custom(base, stopped), pictures, o.batch)
+            row = quality_of(setup, WithParts(base, stopped), pictures, o.batch)
             yield {"variant": f"misfit ≤ {factor:g}·r, C ≤ {budget}", **row}
 
 

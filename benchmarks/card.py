@@ -20,7 +20,7 @@ from torch import Tensor
 
 from paseo.files import write_json
 from paseo.images import save_png, to_signed, to_unit
-from paseo.lab.bench.pictures import Picture, load_pictures, stack
+from paseo.lab.bench.pictures import Truth, load_pictures, stack
 from paseo.lab.bench.samples import distances, draw_images, sheet
 from paseo.lab.bench.scores import score
 from paseo.lab.bench.setup import Setup
@@ -97,7 +97,7 @@ def restore(o: argparse.Namespace) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def as_is(setup: Setup, pictures: list[Picture]) -> Tensor:
+def as_is(setup: Setup, pictures: list[Truth]) -> Tensor:
     """The measurement, lifted, encoded and decoded."""
     y, codec = to_signed(setup.measure(pictures)), setup.model.codec
     return to_unit(codec.decode(codec.encode(setup.task.lift(y, pictures[0].size)))).clamp(0, 1)

@@ -148,7 +148,7 @@ class HasParams(Protocol):
     """What is needed to build it again, for records."""
 
     @property
-    def params(self) -> dict[str, Any]: ...
+    def params(self) -> dict[str, object]: ...
 
 
 @runtime_checkable
@@ -363,7 +363,7 @@ def ignore(step: Step) -> None:
 class Sampler(Protocol):
     """A frozen dataclass of hyperparameters that can be called."""
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     @property
     def nfe(self) -> int: ...  # denoiser calls of a run

@@ -161,7 +161,7 @@ def write_json(path: str | Path, value: Any) -> Path:
     return Path(path)
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value: object) -> bytes:
     """The bytes of such a file."""
     try:
         return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
@@ -199,5 +199,5 @@ def bounded_json(raw: bytes, most: int = MAX_JSON) -> Any:
     return value
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")

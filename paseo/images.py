@@ -244,7 +244,7 @@ def _to_srgb(image: Image.Image, profile: bytes | None, notes: list[str]) -> Ima
 
 
 def to_tensor(image: Image.Image) -> Tensor:
-    """An 8-bit PIL image → (3, H, W) in [0,1]. For files use `read`, which also minds profiles and
+    """An 8-bit PIL image → (3, H, W) in [0,1]. For files use `read`, which also takes care of profiles and
     orientation.
     """
     array = np.array(image.convert("RGB"))

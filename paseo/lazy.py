@@ -17,7 +17,7 @@ def lazy(
     names: Mapping[str, str],
     modules: Iterable[str] = (),
     moved: Mapping[str, str] | None = None,
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package.
 
     `names` maps a name to the module that has it ("paseo.noise", or "paseo.degrade:user_task" if it has

@@ -118,7 +118,7 @@ def holder(path: Path) -> Owner | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody who lives holds the lock."""
+    """Whether a running process holds the lock."""
     owner = holder(path)
     if owner is not None and (ended := gone(owner)) is not None:
         return not ended

@@ -69,7 +69,7 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def sampler_record(sampler: Any) -> dict[str, Any]:
+def sampler_record(sampler: object) -> dict[str, object]:
     """Name and hyperparameters of a sampler, which is a dataclass of them."""
     if not is_dataclass(sampler) or isinstance(sampler, type):
         raise BadInput(f"{sampler!r} is not a sampler: samplers are dataclasses of their settings.")
@@ -138,38 +138,38 @@ def load_record(path: str | Path, kind: str = "restoration") -> dict[str, Any]:
     return record
 
 
-def _at(record: Any, place: str) -> Any:
+def _at(record: object, place: str) -> object:
     """record["model"]["name"] for "model.name"; None where there is no such entry."""
     for key in place.split("."):
         record = record.get(key) if isinstance(record, dict) else None
     return record
 
 
-def _text(value: Any) -> bool:
+def _text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value
 
 
-def _table(value: Any) -> bool:
+def _table(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _table_or_nothing(value: Any) -> bool:
+def _table_or_nothing(value: object) -> bool:
     return value is None or isinstance(value, dict)
 
 
-def _flag(value: Any) -> bool:
+def _flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _count(value: Any) -> bool:
+def _count(value: object) -> bool:
     return type(value) is int and 1 <= value <= 4096
 
 
-def _noise(value: Any) -> bool:
+def _noise(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 10
 
 
-def _seeds(value: Any) -> bool:
+def _seeds(value: object) -> bool:
     return (
         isinstance(value, list)
         and 0 < len(value) <= 4096
@@ -177,11 +177,11 @@ def _seeds(value: Any) -> bool:
     )
 
 
-def _mask(value: Any) -> bool:
+def _mask(value: object) -> bool:
     return value is None or (isinstance(value, dict) and _text(value.get("path")))
 
 
-def _outputs(value: Any) -> bool:
+def _outputs(value: object) -> bool:
     """Files beside the record, nowhere else."""
     return isinstance(value, list) and all(
         isinstance(entry, dict)
@@ -192,7 +192,7 @@ def _outputs(value: Any) -> bool:
     )
 
 
-NEEDED: dict[str, tuple[str, Callable[[Any], bool]]] = {  # what a replay depends on
+NEEDED: dict[str, tuple[str, Callable[[object], bool]]] = {  # what a replay depends on
     "input.path": ("a path", _text),
     "input.sha256": ("a sum", _text),
     "task": ("a name", _text),

@@ -111,7 +111,7 @@ class Setting:
             return True
         return self._allows_number(value, int if self.kind == "whole number" else int | float)
 
-    def _allows_number(self, value: Any, kind: Any) -> bool:
+    def _allows_number(self, value: object, kind: Any) -> bool:
         if not isinstance(value, kind) or isinstance(value, bool):  # True is not meant as 1
             return False
         return abs(value) < math.inf if self.range is None else value in self.range
@@ -150,7 +150,7 @@ def check_settings(instance: DataclassInstance) -> None:
             raise BadInput(s.refusal(values[s.name]))
 
 
-def _resolved(f: Any, hint: Any) -> Setting:
+def _resolved(f: Any, hint: object) -> Setting:
     """The declaration with what the field's type says."""
     hint, optional = without_none(hint)
     kinds: dict[Any, Kind] = {bool: "switch", int: "whole number", float: "number"}
@@ -166,7 +166,7 @@ def _resolved(f: Any, hint: Any) -> Setting:
     return Setting(f.name, f.default, kind, choices=choices, length=length, optional=optional, **declared)
 
 
-def without_none(hint: Any) -> tuple[Any, bool]:
+def without_none(hint: object) -> tuple[object, bool]:
     """`float | None` → (float, True)."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint, False

@@ -103,7 +103,7 @@ def _sd3_no_t5() -> Any:
     return _sd3(t5=False)
 
 
-def _betas() -> dict[str, Any]:
+def _betas() -> dict[str, object]:
     return {
         "beta_start": 0.00085,
         "beta_end": 0.012,
@@ -112,7 +112,7 @@ def _betas() -> dict[str, Any]:
     }
 
 
-def _unet(**options: Any) -> Any:
+def _unet(**options: object) -> object:
     from diffusers import UNet2DConditionModel
 
     return UNet2DConditionModel(
@@ -129,7 +129,7 @@ def _unet(**options: Any) -> Any:
     )
 
 
-def _vae(channels: int, scale: float, shift: float | None = None) -> Any:
+def _vae(channels: int, scale: float, shift: float | None = None) -> object:
     from diffusers import AutoencoderKL
 
     return AutoencoderKL(
@@ -146,7 +146,7 @@ def _vae(channels: int, scale: float, shift: float | None = None) -> Any:
     )
 
 
-def _clip(projected: bool) -> Any:
+def _clip(projected: bool) -> object:
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
     size = len(_clip_vocabulary())
@@ -170,13 +170,13 @@ def _clip_vocabulary() -> dict[str, int]:
     return {token: i for i, token in enumerate([*letters, *(f"{c}</w>" for c in letters), *_SPECIAL])}
 
 
-def _clip_tokenizer() -> Any:
+def _clip_tokenizer() -> object:
     from transformers import CLIPTokenizer
 
     return CLIPTokenizer(vocab=_clip_vocabulary(), merges=[], model_max_length=77)
 
 
-def _t5() -> Any:
+def _t5() -> object:
     from transformers import T5Config, T5EncoderModel
 
     config = T5Config(
@@ -196,7 +196,7 @@ def _t5_pieces() -> list[tuple[str, float]]:
     return [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0), *letters]
 
 
-def _t5_tokenizer() -> Any:
+def _t5_tokenizer() -> object:
     from transformers import T5Tokenizer
 
     return T5Tokenizer(vocab=_t5_pieces(), extra_ids=0, model_max_length=256)

@@ -40,7 +40,7 @@ AGAIN = "Copy, download or train it again."
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One tensor of a file, by its header."""
 
     dtype: str
@@ -65,7 +65,7 @@ def damaged(what: str | Path) -> Generator[None]:
         ) from error
 
 
-def header(path: Path) -> dict[str, Entry]:
+def header(path: Path) -> dict[str, TensorEntry]:
     """Name → tensor, after every check that needs no data; MissingWeights says what is wrong."""
     if fault := header_fault(path):
         raise MissingWeights(f"{path} {fault} {AGAIN}")
@@ -104,7 +104,7 @@ def _data_start(path: Path) -> int:
     return 8 + length
 
 
-def _entries(path: Path) -> dict[str, Entry]:
+def _entries(path: Path) -> dict[str, TensorEntry]:
     start = _data_start(path)
     with path.open("rb") as file:
         raw = file.read(start)[8:]
@@ -121,11 +121,11 @@ def _entries(path: Path) -> dict[str, Entry]:
     return found
 
 
-def _entry(value: Mapping[str, Any]) -> Entry:
+def _entry(value: Mapping[str, Any]) -> TensorEntry:
     (start, end), shape = value["data_offsets"], tuple(value["shape"])
     if not all(type(n) is int and n >= 0 for n in (*shape, start, end)) or value["dtype"] not in SIZES:
         raise ValueError("not an entry")
-    return Entry(value["dtype"], shape, start, end)
+    return TensorEntry(value["dtype"], shape, start, end)
 
 
 def read_weights(path: Path, sums: Collection[str] = ()) -> tuple[dict[str, Tensor], str]:
@@ -231,7 +231,7 @@ def uninitialised() -> Generator[None]:
             setattr(init, name, function)
 
 
-def _as_it_is(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+def _as_it_is(tensor: Tensor, *_: object, **__: object) -> Tensor:
     return tensor
 
 
@@ -239,7 +239,7 @@ def check_counts(config: Mapping[str, Any], where: str | Path) -> None:
     """No count in a network's settings is larger than any network has: a loop over 10⁹ layers is not
     begun.
     """
-    waiting: list[tuple[str, Any]] = list(config.items())
+    waiting: list[tuple[str, object]] = list(config.items())
     while waiting:
         name, here = waiting.pop()
         if isinstance(here, Mapping):

@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": (NOUNS - {"metrics", "samplers"}) | {"files"},
     "hub": (NOUNS - {"metrics", "samplers"})
     | {"files", "models", "memory", "weights"},  # everything that knows diffusers
-    "settings": {"samplers", "schedule", "setting", "degrade", "errors", "files", "hub"},
+    "settings": {"base", "noise", "samplers", "schedule", "setting", "degrade", "errors", "files", "hub"},
     # the only one that chooses
     "recipe": (NOUNS - {"metrics"}) | {"images", "record", "hub", "settings", "models", "problem"},
     "street": {"base", "degrade", "errors", "images", "memory", "noise", "problem", "seeds", "settings"}

@@ -219,7 +219,15 @@ def test_the_page_offers_sliders_where_there_is_a_family(model: Path, tmp_path: 
     plain = [name for _, name in PageState(tmp_path).task_choices("faces-128")]
     assert ("jpeg:" in plain) == ("auto" in plain)
     assert "paseo" in [name for _, name in state.method_choices(str(model), "jpeg:50")]
-    base = {"picture": None, "way": "own", "model": str(model), "seed": 0, "sigma": 0.01, "fit": True}
+    base = {
+        "picture": None,
+        "way": "own",
+        "model": str(model),
+        "preset": "",
+        "seed": 0,
+        "sigma": 0.01,
+        "fit": True,
+    }
 
     def fill(task: str, first: float, second: float = 0) -> Form | PaseoError:
         values = base | {"task": task, "first": first, "second": second, "keep_known": False, "editor": None}

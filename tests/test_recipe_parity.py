@@ -12,9 +12,11 @@ import torch
 import typer
 from PIL import Image
 
-from paseo.apps.cli.restore import requested, restore
+from paseo.apps.cli.restore import RestoreOptions, requested, restore
 from paseo.apps.pipeline import PaseoPipeline
-from paseo.apps.ui.form import Form
+from paseo.apps.ui.form import SHOW, Form
+from paseo.apps.ui.handlers import PageState
+from paseo.apps.ui.wiring import ASKED, filled_in, samples_of
 from paseo.degrade import CentreBox, Mask
 from paseo.errors import BadInput
 from paseo.lab.bench.config import parse_config
@@ -49,7 +51,7 @@ class Wish:
     prompt: str | None = None
     guidance: float | None = None
     hole: str = ""  # "box" or "free"
-    doors: tuple[str, ...] = ("cli", "page", "pipeline", "bench", "tune", "reproduce")
+    doors: tuple[str, ...] = ("cli", "page", "widgets", "pipeline", "bench", "tune", "reproduce")
 
     @property
     def texts(self) -> dict[str, Any]:
@@ -74,9 +76,9 @@ OURS = [
     Wish("OWN", method="silo"),
     Wish("sr4", preset="coco/sd35"),
     Wish("sr4", preset=DEFAULT),
-    Wish("inpaint", hole="box", doors=("cli", "page")),
-    Wish("inpaint", hole="free", doors=("cli", "page")),
-    Wish("inpaint", method="silo", hole="free", doors=("cli", "page")),
+    Wish("inpaint", hole="box", doors=("cli", "page", "widgets")),
+    Wish("inpaint", hole="free", doors=("cli", "page", "widgets")),
+    Wish("inpaint", method="silo", hole="free", doors=("cli", "page", "widgets")),
 ]
 THEIRS = [
     *(Wish(task, family) for family in CHANNELS for task in ("sr4", "sr8", "jpeg")),
@@ -117,7 +119,7 @@ class Doors:
     """Each method is one way in."""
 
     def __init__(self, wish: Wish, root: Path) -> None:
-        self.wish = wish
+        self.wish, self.root = wish, root
         self.task = f"{root / 'own.py'}:dim" if wish.task == "OWN" else wish.task
         self.model = str(root / wish.family) if wish.family else "auto"
         folder = root / "operators" / wish.family / ("own" if wish.task == "OWN" else wish.task)
@@ -146,7 +148,7 @@ class Doors:
         app = typer.Typer()
         app.command()(restore)
         typed = typer.main.get_command(app).make_context("restore", words).params
-        return self.settled(resolve(requested(**typed)))
+        return self.settled(resolve(requested(cast(RestoreOptions, typed))))
 
     def page(self) -> Recipe | None:
         w = self.wish
@@ -162,6 +164,25 @@ class Doors:
             hole=Image.new("L", (32, 32)) if w.hole else None,
             settings=tuple(w.assignments),
         )
+        return self.settled(resolve(form.request()))
+
+    def widgets(self) -> Recipe | None:
+        """The page once more, from the values of its boxes; what they do not offer cannot be asked there."""
+        w, state = self.wish, PageState(self.root)
+        offered = {name for _, name in state.task_choices("auto")} if not w.family else set()
+        if w.family or self.task not in offered:
+            return None
+        painted = Image.new("RGBA", (32, 32), (255, 255, 255, 255))
+        painted.paste((0, 0, 0, 0), (0, 0, 16, 16))
+        values: dict[str, Any] = {
+            **{"picture": samples_of(state.models)[0], "way": SHOW, "model": state.models[0]},
+            **{"preset": "" if w.preset in (None, DEFAULT) else w.preset, "task": self.task},
+            **{"first": 0, "second": 0, "seed": 0, "sigma": 0.01 if w.sigma is None else w.sigma},
+            **{"fit": True, "keep_known": True, "editor": {"layers": [painted] if w.hole else []}},
+        }
+        method = w.label or w.method
+        form = filled_in(state, {}, [values[name] for name in ASKED], [method, 1, *_boxes(w)])
+        assert isinstance(form, Form), form
         return self.settled(resolve(form.request()))
 
     def pipeline(self) -> Recipe | None:
@@ -211,6 +232,11 @@ class Doors:
         return recipe_of(Options(model=self.model, preset=w.preset), self.task)
 
 
+def _boxes(wish: Wish) -> list[Any]:
+    """Which box of the drawer holds which setting, and what stands in them."""
+    return [list(wish.settings), *map(str, wish.settings.values())]
+
+
 def _embedded(task: str) -> Path:
     from paseo.models import own_folder
 
@@ -233,7 +259,7 @@ def test_every_door_decides_the_same(wish: Wish, place: Path) -> None:
     first = found["cli"]
     for name, recipe in found.items():
         assert facts(recipe) == facts(first), name
-        if name in ("cli", "page", "pipeline"):
+        if name in ("cli", "page", "widgets", "pipeline"):
             assert (recipe.keep_known, recipe.feather) == (first.keep_known, first.feather), name
         if name != "reproduce":
             assert recipe.operator.kind == first.operator.kind, name

@@ -6,11 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paseo.files import write_text
+
+if TYPE_CHECKING:
+    from paseo.base import Step
 
 JsonOption = Annotated[
     str | None,
@@ -18,7 +21,7 @@ JsonOption = Annotated[
 ]
 
 
-def emit(target: str | None, value: Any, text: str = "") -> None:
+def emit(target: str | None, value: object, text: str = "") -> None:
     """The result of a verb: `text` for people, `value` as JSON where it was asked for. With - stdout holds
     JSON alone.
     """
@@ -46,7 +49,7 @@ def say(text: str) -> None:
     typer.echo(shown(text), err=True)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Aligned columns; numbers to the right."""
     body = [[_cell(v) for v in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(header), *body]) for i in range(len(header))]
@@ -60,7 +63,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -74,7 +77,7 @@ def _number(text: str) -> bool:
     return True
 
 
-def steps_on(bar: Any) -> Callable[[Any], None]:
+def steps_on(bar: Any) -> Callable[[Step], None]:
     """A `watch` hook that shows the step beside a bar."""
     return lambda step: bar.set_postfix_str(f"step {step.index + 1}/{step.total}")
 

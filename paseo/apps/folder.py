@@ -4,7 +4,7 @@
 
 Which pictures share a pass follows from the list of jobs alone, not from what is done already: a run that
 was ended and started again makes the same passes, and so the same bytes. Only whole passes are filled up; a
-picture without company is computed alone, as it is by default.
+picture that no other has the size of is computed alone, as it is by default.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from paseo.files import NO_ROOM
 from paseo.memory import rows_that_fit
 from paseo.problem import device_of, multiple_of
 
-CHUNK = 256  # jobs among which company is looked for
+CHUNK = 256  # jobs among which pictures of one size are looked for
 MOST = {"cpu": 8}  # pictures in a pass where the number is left open; accelerators take more
 MOST_ELSEWHERE = 32
 AHEAD = 2  # passes that are read ahead, and that may wait to be written
@@ -66,12 +66,12 @@ class Folder:
         self.outcome = Outcome(keep=keep)
         self.claimed: dict[int, str] = {}
         self.sources: dict[str, list[str]] = {}
-        self.fill = fill  # a single picture as if it had company, as a replay needs it
+        self.fill = fill  # fill up the pass of a single picture, as a replay needs it
         self.warnings = Warnings()
 
     def __call__(self, jobs: Iterable[Job], total: int | None) -> Outcome:
         waiting: deque[tuple[Pass, list[Future[Measured | None]]]] = deque()
-        writing: deque[tuple[Job, Future[dict[str, Any]]]] = deque()
+        writing: deque[tuple[Job, Future[dict[str, object]]]] = deque()
         self.sources = by_folder(jobs) if isinstance(jobs, list) else {}
         passes = self.passes(jobs)
         with (
@@ -156,7 +156,7 @@ class Folder:
         read: list[Future[Measured | None]],
         progress: Progress,
         writer: ThreadPoolExecutor,
-        writing: deque[tuple[Job, Future[dict[str, Any]]]],
+        writing: deque[tuple[Job, Future[dict[str, object]]]],
     ) -> None:
         group: list[Measured] = []
         for job, future in zip(one.jobs, read, strict=True):
@@ -184,7 +184,7 @@ class Folder:
         """A header may say another size than its picture has."""
         return len({this.picture.size for this in group}) <= 1
 
-    def _write(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
+    def _write(self, this: Measured, drawn: Drawn) -> dict[str, object]:
         return self.work.write(this, drawn)
 
     def _result(self, job: Job, future: Future[Measured | None], progress: Progress) -> Measured | None:
@@ -198,7 +198,7 @@ class Folder:
         return this
 
     def _collect(
-        self, writing: deque[tuple[Job, Future[dict[str, Any]]]], progress: Progress, most: int
+        self, writing: deque[tuple[Job, Future[dict[str, object]]]], progress: Progress, most: int
     ) -> None:
         """Take what is written; wait only while more than `most` are not."""
         while writing and (len(writing) > most or writing[0][1].done()):

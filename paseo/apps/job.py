@@ -104,7 +104,7 @@ class Restoration:
         return self.operators[key]
 
     def load(self) -> None:
-        """Find all weights now: what is missing is not the fault of a file."""
+        """Load all weights now, so that missing ones are not reported as a failure of a file."""
         _ = self.model
         if self.plan.recipe.settled and not self.plan.recipe.idle:
             self.operator(self.plan.recipe)
@@ -169,7 +169,7 @@ class Restoration:
         ]
 
     def _alone(self, this: Measured, watch: Watch) -> Drawn:
-        """One picture among others that something else happened to, or one that is fine as it is."""
+        """A picture with another degradation than the others of its pass, or one that needs none."""
         if not this.recipe.idle:
             return self.draw([this], watch)[0]
         same = this.picture.rgb[None].expand(len(self.plan.seeds), -1, -1, -1)

@@ -1,4 +1,4 @@
-"""Image by image: a loop that goes on when one of them fails, and says what became of each."""
+"""Image by image: a loop that goes on when one of them fails, and says what happened to each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paseo.files import NO_ROOM
 
 @dataclass
 class Outcome:
-    """What became of a run over files; JSON by `as_json`, exit code by `code`."""
+    """The result of a run over files; JSON by `as_json`, exit code by `code`."""
 
     results: list[dict[str, Any]] = field(default_factory=list)
     stopped: bool = False  # nothing more could be written: the rest is left
@@ -32,7 +32,7 @@ class Outcome:
     def count(self, status: str) -> int:
         return self.counts[status]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         summary = {status: self.count(status) for status in ("done", "skipped", "failed")}
         summary |= {"left": self.count("left")} if self.stopped else {}
         return {"schema_version": 1, "results": self.results, "summary": summary}

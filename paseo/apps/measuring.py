@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from paseo.apps.far import FarJob, Tars
+from paseo.apps.far import FarJob
 from paseo.apps.inputs import Job
+from paseo.apps.sinks import Tars
 from paseo.base import Degradation, HidesPixels
 from paseo.degrade import Mask, Task, measure, task
 from paseo.errors import BadInput, PaseoError

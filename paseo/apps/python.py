@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
+from paseo.apps.wishes import Wishes, asked, takes
 from paseo.base import BindsNoise, Codec, Degradation, LatentOperator, Prior, Sampler, Watch, ignore
 from paseo.degrade import Custom, Mask, Task, user_task
 from paseo.degrade.detect import examine
@@ -33,6 +34,7 @@ from paseo.memory import Choice
 from paseo.models import Model, load_model, own_folder
 from paseo.recipe import Recipe, Request, resolve
 from paseo.restored import Restored
+from paseo.seeds import of_draws
 from paseo.settings.presets import Preset
 from paseo.street import LatentModel
 from paseo.street import restore as by_hand
@@ -43,27 +45,19 @@ Damage = str | Task | Degradation | Callable[[Tensor], Tensor] | object
 AUTO = "auto"
 
 
+@takes(Wishes)
 def restore(
     image: Pixels,
     task: Damage | None = None,
     *,
-    samples: int = 1,
-    seed: int = 0,
     model: str | Path | LatentModel = AUTO,
     device: str | torch.device = AUTO,
     dtype: str | torch.dtype | None = None,
     mask: Pixels | None = None,
-    sigma_y: float | None = None,
     operator: str | Path | LatentOperator | BindsNoise | None = None,
-    method: str = "paseo",
-    preset: str | None = None,
     sampler: Sampler | Preset | None = None,
     settings: Mapping[str, object] | None = None,
     steps: int | None = None,
-    prompt: str | None = None,
-    negative_prompt: str | None = None,
-    guidance: float | None = None,
-    keep_known: bool | None = None,
     batch: int = 4,
     degradation: Damage | None = None,
     prior: Prior | None = None,
@@ -72,6 +66,7 @@ def restore(
     size: tuple[int, int] | None = None,
     windows: Choice = "auto",
     watch: Watch = ignore,
+    **wishes: Unpack[Wishes],
 ) -> Restored:
     """Restore an image; several `samples` are several draws from the posterior.
 
@@ -85,8 +80,10 @@ def restore(
     sigma_y   noise of the measurement, a standard deviation on [0,1] images; the task's own unless given
     operator  a folder or an operator; "chain" goes through the autoencoder itself; else the model's own
     method, preset, sampler, settings, steps    which sampler, and what is changed of its settings
+    prompt, negative_prompt, guidance           what Stable Diffusion is told
     degradation, prior, codec                   parts of one's own; `degradation` is the same as `task`
     """
+    samples, seed, sigma_y = wishes["samples"], wishes["seed"], wishes["sigma_y"]
     damage = task if degradation is None else degradation
     parts = operator is not None and damage is not None and sampler is not None
     if prior is not None or codec is not None or (parts and not isinstance(model, str | Path)):
@@ -101,7 +98,7 @@ def restore(
             prior=prior,
             codec=codec,
             sigma_y=0.01 if sigma_y is None else sigma_y,
-            seeds=_seeds(seed, samples) if seeds is None else seeds,
+            seeds=of_draws(seed, samples) if seeds is None else seeds,
             size=size,
             windows=windows,
             watch=watch,
@@ -113,20 +110,14 @@ def restore(
         task=_task(damage, image, hole is not None or operator not in (None, "chain")),
         mask=hole or False,
         operator=str(operator) if isinstance(operator, Path) else operator,
-        method=method,
-        preset=preset,
         sampler=sampler,
         settings=settings or (),
         steps=steps,
-        prompt=prompt,
-        negative_prompt=negative_prompt,
-        guidance=guidance,
-        sigma_y=sigma_y,
-        keep_known=keep_known,
         options={"device": None if str(device) == AUTO else str(device), "dtype": _name(dtype)},
+        **asked(wishes),
     )
     recipe, loaded = _load(resolve(request), model)
-    given = _seeds(seed, samples) if seeds is None else _integers(seeds)
+    given = of_draws(seed, samples) if seeds is None else _integers(seeds)
     run = Restoration(Plan(recipe, seeds=given, batch=batch, size=size, windows=windows), loaded)
     path = Path(image) if isinstance(image, str | Path) else Path()
     this = run.prepare(Job(path, Path(), path.stem, path.name), picture)
@@ -145,12 +136,6 @@ def restore(
     )
 
 
-def _seeds(seed: int, samples: int) -> tuple[int, ...]:
-    if samples < 1 or seed < 0:
-        raise BadInput(f"samples={samples}, seed={seed}: at least one draw, and a seed from 0.")
-    return tuple(range(seed, seed + samples))
-
-
 def _integers(seeds: int | Sequence[int] | Sequence[torch.Generator]) -> tuple[int, ...]:
     entries = [seeds] if isinstance(seeds, int) else list(seeds)
     return tuple(s.initial_seed() if isinstance(s, torch.Generator) else int(s) for s in entries)
@@ -160,7 +145,7 @@ def _integers(seeds: int | Sequence[int] | Sequence[torch.Generator]) -> tuple[i
 
 
 def _tensor(image: Pixels) -> Tensor:
-    """For the street, which also takes batches."""
+    """For `paseo.street`, which also takes batches."""
     return image if isinstance(image, Tensor) else _picture(image).rgb
 
 
@@ -248,7 +233,7 @@ def _name(dtype: str | torch.dtype | None) -> str | None:
 
 
 def _load(recipe: Recipe, model: str | Path | LatentModel) -> tuple[Recipe, Model]:
-    """The model that the recipe names: the one passed, or one that a call before has left."""
+    """The model that the recipe names: the one passed, or one kept from an earlier call."""
     if isinstance(model, Model):
         return recipe, model
     options = recipe.model_options()
@@ -259,7 +244,7 @@ def _load(recipe: Recipe, model: str | Path | LatentModel) -> tuple[Recipe, Mode
 
 
 @lru_cache(maxsize=2)
-def _kept(name: str, options: tuple[tuple[str, Any], ...], age: tuple[float, ...]) -> Model:
+def _kept(name: str, options: tuple[tuple[str, object], ...], age: tuple[float, ...]) -> Model:
     """Loading takes as long as a small picture: the last two models stay."""
     return load_model(name, **dict(options))
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from paseo.apps.console import say
-from paseo.apps.far import FarJob, sink_of
+from paseo.apps.far import FarJob
 from paseo.apps.folder import Folder
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
 from paseo.apps.loop import Outcome
 from paseo.apps.progress import Progress
+from paseo.apps.sinks import sink_of
 from paseo.cluster import RayOptions, cluster
 from paseo.errors import BadInput
 
@@ -32,7 +34,7 @@ UNIT = 16  # pictures that a worker takes at a time, and that are lost with it
 STRETCH = 512  # units that Ray Data is given at a time: the list itself is never held
 
 
-class Worker:
+class FolderWorker:
     """In a process of the cluster: a model, and unit after unit."""
 
     def __init__(self, plan: Plan, out: str, skip: bool) -> None:
@@ -43,7 +45,7 @@ class Worker:
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         return {"result": [r for unit in batch["unit"] for r in self.restored(list(unit))]}
 
-    def restored(self, unit: list[Job]) -> list[dict[str, Any]]:
+    def restored(self, unit: list[Job]) -> list[dict[str, object]]:
         sink = self.sink
         jobs = [replace(job, sink=sink) if isinstance(job, FarJob) else job for job in unit]
         folder = Folder(self.work, skip=self.skip, finish=sink.close if sink is not None else lambda: None)
@@ -65,7 +67,7 @@ def run_on_ray(wanted: Wanted, address: str | None, *, keep: bool, quiet: bool) 
     return outcome
 
 
-def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) -> None:
+def _stream(ray: ModuleType, data: ModuleType, wanted: Wanted, outcome: Outcome, quiet: bool) -> None:
     from paseo.apps.runs import print_outputs
 
     resources = ray.cluster_resources()
@@ -75,7 +77,7 @@ def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) 
     with Progress(wanted.total, "restore") as progress:
         while stretch := list(itertools.islice(waiting, STRETCH)):
             rows = data.from_items([{"unit": unit} for unit in stretch]).map_batches(
-                Worker,
+                FolderWorker,
                 fn_constructor_args=(wanted.work.plan, wanted.out, wanted.skip),
                 batch_size=1,
                 compute=data.ActorPoolStrategy(size=min(workers, len(stretch))),
@@ -93,7 +95,7 @@ def _stream(ray: Any, data: Any, wanted: Wanted, outcome: Outcome, quiet: bool) 
                 progress.done(skipped=result["status"] == "skipped")
 
 
-def units(jobs: Any) -> Iterator[list[Job]]:
+def units(jobs: Iterable[Job]) -> Iterator[list[Job]]:
     """Jobs in the portions that travel; an open sink stays here."""
     waiting = (_travelling(job) for job in jobs)
     while unit := list(itertools.islice(waiting, UNIT)):
@@ -101,7 +103,7 @@ def units(jobs: Any) -> Iterator[list[Job]]:
 
 
 def _travelling(job: Job) -> Job:
-    """Without what is open here, and with names that hold in another folder."""
+    """A job that can be sent: without open files, and with absolute names."""
     if isinstance(job, FarJob):
         near = job.sink is None and job.url and "://" not in job.url
         folder = job.folder.absolute() if job.sink is None else job.folder

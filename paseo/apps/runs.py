@@ -1,4 +1,4 @@
-"""One `paseo restore` from its wish to its summary: which pictures, on which engine, what became of them."""
+"""One `paseo restore` from the request to the summary: which pictures, on which engine, with which result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 import typer
 
 from paseo.apps.console import say, shown, told_json
-from paseo.apps.far import Sink, count, far_jobs, is_far, sink_of
+from paseo.apps.far import count, far_jobs, is_far
 from paseo.apps.folder import Folder
 from paseo.apps.inputs import Job, check_writable, collect, named_file
 from paseo.apps.job import Restoration
 from paseo.apps.loop import Outcome
+from paseo.apps.sinks import Sink, sink_of
 from paseo.apps.warn import before, plain
 from paseo.errors import BadInput, DiskFull
 from paseo.files import write_text

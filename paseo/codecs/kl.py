@@ -135,7 +135,7 @@ class KLCodec(nn.Module):
             return self.vae.encode(x.to(self.dtype), return_dict=False)[0]
 
 
-def _statistics(config: Any, channels: int, shift: float) -> tuple[Tensor, Tensor]:
+def _statistics(config: object, channels: int, shift: float) -> tuple[Tensor, Tensor]:
     """Mean and std per channel, (1,c,1,1); the plain shift and 1 where the autoencoder has none."""
     mean, std = getattr(config, "latents_mean", None), getattr(config, "latents_std", None)
     if mean is None or std is None:

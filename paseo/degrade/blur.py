@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +50,7 @@ class GaussianBlur:
         return "blur"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"sigma": self.sigma, "size": self.size}
 
     @property
@@ -139,7 +139,7 @@ class Blur(KernelBlur):
         object.__setattr__(self, "kernel", k / k.sum())
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"kernel": self.kernel.tolist()}
 
     def spread(self) -> Tensor:
@@ -167,7 +167,7 @@ class StretchedBlur(KernelBlur):
         return "blur"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return asdict(self)
 
     def spread(self) -> Tensor:
@@ -193,7 +193,7 @@ class MotionBlur(KernelBlur):
         return "motion"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return asdict(self)
 
     def spread(self) -> Tensor:

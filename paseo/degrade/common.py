@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,7 +57,7 @@ def check_positive(value: float, what: str, at_least: float = 0.0) -> None:
         )
 
 
-def params_of(degradation: object) -> dict[str, Any]:
+def params_of(degradation: object) -> dict[str, object]:
     """What is needed to build it again, for records; empty where it does not tell."""
     return degradation.params if isinstance(degradation, HasParams) else {}
 

@@ -9,7 +9,6 @@ image's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from torch import Tensor
 
@@ -42,7 +41,7 @@ class Compose:
         return all(part.linear for part in self.parts)
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"parts": [{"name": part.name, **params_of(part)} for part in self.parts]}
 
     def output_size(self, height: int, width: int) -> Size:

@@ -45,7 +45,7 @@ class Custom:
         self, function: Any, *, range: Range = "unit", linear: bool = False, name: str | None = None
     ) -> None:
         own = getattr(function, "A", None)
-        self.function: Callable[[Tensor], Any] = own if callable(own) else function
+        self.function: Callable[[Tensor], object] = own if callable(own) else function
         if not callable(self.function):
             raise BadInput(
                 f"A degradation is a function or an object with a method A(x), got {type(function).__name__}."
@@ -57,7 +57,7 @@ class Custom:
             )
         self.range, self.linear = range, linear
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        self.params: dict[str, Any] = {"function": self.name, "range": range}
+        self.params: dict[str, object] = {"function": self.name, "range": range}
         self._own_adjoint = getattr(function, "A_adjoint", None)
 
     def __repr__(self) -> str:
@@ -150,7 +150,7 @@ class Custom:
         return round(measured[0] * _PROBE / h), round(measured[1] * _PROBE / w)
 
 
-def load_function(spec: str) -> Any:
+def load_function(spec: str) -> Callable[..., object]:
     """The object that "module:name" or "path/file.py:name" stands for, if somebody vouched for that name."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name.isidentifier():

@@ -11,7 +11,7 @@ space, PASEO among them. Methods that degrade in pixels are told so.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -38,7 +38,7 @@ class KnownByExample:
             )
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"factor": self.factor}
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ degradation it is the identity (its mean), and a measurement draws it where it s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -33,7 +33,7 @@ class Grain:
         return "noise"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"sigma": self.sigma}
 
     def output_size(self, height: int, width: int) -> Size:

@@ -10,7 +10,7 @@ derivative is 0 almost everywhere; gradient methods therefore see that of the tw
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -44,7 +44,7 @@ class JPEG:
         return "jpeg"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"quality": self.quality}
 
     @property

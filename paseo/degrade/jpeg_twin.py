@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -48,7 +48,7 @@ class SoftJPEG:
         return "jpeg"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"quality": self.quality, "rounding": self.rounding}
 
     def output_size(self, height: int, width: int) -> Size:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -81,7 +81,7 @@ class CentreBox(Masking):
         return "inpaint"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"fraction": self.fraction}
 
     def observed_at(self, height: int, width: int) -> Tensor:
@@ -121,7 +121,7 @@ class Mask(Masking):
         return cls(torch.as_tensor(hole).to(torch.float32) < 0.5)
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"size": list(size_of(self.observed)), "seen": float(self.observed.mean())}
 
     def observed_at(self, height: int, width: int) -> Tensor:

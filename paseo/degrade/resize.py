@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -45,7 +45,7 @@ class Downsample:
         return f"sr{self.factor:g}"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"factor": self.factor}
 
     def output_size(self, height: int, width: int) -> Size:
@@ -119,7 +119,7 @@ def _matrix(
         ).to(device, dtype)
 
 
-def bicubic_matrix(n_in: int, n_out: int, scale: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+def bicubic_matrix(n_in: int, n_out: int, scale: float) -> np.ndarray:
     """The (n_out, n_in) weights of one side; `scale` is output samples per input sample."""
     stretch = max(1.0, 1.0 / scale)
     centre = (np.arange(n_out) + 0.5) / scale - 0.5
@@ -135,7 +135,7 @@ def bicubic_matrix(n_in: int, n_out: int, scale: float) -> np.ndarray[Any, np.dt
     return matrix
 
 
-def _cubic(t: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _cubic(t: np.ndarray) -> np.ndarray:
     """Keys (1981) with a = −½."""
     t = np.abs(t)
     inner = 1.5 * t**3 - 2.5 * t**2 + 1

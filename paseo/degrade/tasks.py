@@ -14,7 +14,6 @@ import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 from torch import Tensor
 
@@ -54,7 +53,7 @@ class Task:
         return self.degradation.linear
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         """What is needed to build it again, for records."""
         return params_of(self.degradation)
 

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from paseo.errors import PaseoError
 from paseo.hub.attention import available, chosen_by_torch
 from paseo.hub.device import pick_device, pick_dtype
-from paseo.hub.family import FAMILIES, SDXL, Family, family_of
+from paseo.hub.family import FAMILIES, SDXL, ModelFamily, family_of
 from paseo.hub.folder import components, faults, parameter_bytes, read_index, resolve
 from paseo.memory import memory
 
@@ -131,7 +131,7 @@ def _model(model: str | Path, device: str, dtype: str | None) -> Iterator[Check]
 
 
 def _fit(
-    folder: Path, family: Family, index: dict[str, Any], place: torch.device, dtype: str | None
+    folder: Path, family: ModelFamily, index: dict[str, object], place: torch.device, dtype: str | None
 ) -> Check:
     """Does it fit? The text encoders and the denoiser are never in memory together."""
     element = torch.empty(0, dtype=pick_dtype(dtype, place)).element_size()

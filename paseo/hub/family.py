@@ -15,7 +15,7 @@ from paseo.errors import Unsupported
 
 
 @dataclass(frozen=True)
-class Family:
+class ModelFamily:
     """How one family's parts are called in a diffusers pipeline."""
 
     name: str
@@ -26,8 +26,10 @@ class Family:
     optional: tuple[str, ...] = ()  # of these, the ones that may be missing
 
 
-SD = Family("sd", "StableDiffusionPipeline", "unet", "UNet2DConditionModel", ("tokenizer", "text_encoder"))
-SDXL = Family(
+SD = ModelFamily(
+    "sd", "StableDiffusionPipeline", "unet", "UNet2DConditionModel", ("tokenizer", "text_encoder")
+)
+SDXL = ModelFamily(
     "sdxl",
     "StableDiffusionXLPipeline",
     "unet",
@@ -35,7 +37,7 @@ SDXL = Family(
     ("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
     optional=("tokenizer", "text_encoder"),  # the refiner's layout, also used by some fine-tunes
 )
-SD3 = Family(
+SD3 = ModelFamily(
     "sd3",
     "StableDiffusion3Pipeline",
     "transformer",
@@ -46,7 +48,7 @@ SD3 = Family(
 FAMILIES = {family.name: family for family in (SD, SDXL, SD3)}
 
 
-def family_of(classes: Mapping[str, str | None], name: str) -> Family:
+def family_of(classes: Mapping[str, str | None], name: str) -> ModelFamily:
     """The family of a model with components of these classes; `name` is for the message."""
     network = classes.get("transformer") or classes.get("unet")
     if classes.get("transformer") == SD3.network_class:

@@ -131,7 +131,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> object:
     try:
         return read_json(path)
     except BadInput as error:

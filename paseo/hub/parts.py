@@ -19,7 +19,7 @@ import torch
 from paseo.errors import BadInput, MissingWeights, Unsupported, out_of_memory
 from paseo.files import read_json
 from paseo.hub.conditioning import Conditioning
-from paseo.hub.family import Family, classes_of, family_of
+from paseo.hub.family import ModelFamily, classes_of, family_of
 from paseo.hub.folder import check_complete, components, read_index, variant_of, weight_files
 from paseo.hub.text import Prompt, encode_text
 from paseo.weights import check_counts, pretrained
@@ -27,11 +27,11 @@ from paseo.weights import check_counts, pretrained
 LESS_MEMORY = "Load it in bfloat16, turn CPU offload on, or take a smaller model."
 
 
-class Parts(Protocol):
+class ModelParts(Protocol):
     """The pieces of one model."""
 
     @property
-    def family(self) -> Family: ...
+    def family(self) -> ModelFamily: ...
     @property
     def classes(self) -> Mapping[str, Any]: ...  # by component
     @property
@@ -197,7 +197,7 @@ class PipelineParts:
             **pipe.scheduler.config,
             "_class_name": type(pipe.scheduler).__name__,
         }
-        self.network_config: Mapping[str, Any] = self.network.config
+        self.network_config: Mapping[str, object] = self.network.config
         self.classes = {k: v for k, v in classes_of(pipe.components).items() if v is not None}
         self.dtype: torch.dtype = self.network.dtype
 

@@ -32,7 +32,7 @@ from paseo.hub.family import family_of
 from paseo.hub.folder import components, read_index, resolve
 from paseo.hub.guidance import check_guidance
 from paseo.hub.identity import component_hashes
-from paseo.hub.parts import FolderParts, Parts, PipelineParts
+from paseo.hub.parts import FolderParts, ModelParts, PipelineParts
 from paseo.hub.text import Prompt
 from paseo.models import Model
 from paseo.operators.net import OperatorNet
@@ -48,7 +48,7 @@ class PromptedPrior:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: ModelParts,
         prompt: Prompt = PROMPT,
         negative_prompt: Prompt = "",
         guidance: float = 1.0,
@@ -231,7 +231,7 @@ def load_diffusers_model(
 
 
 def _parts(
-    source: Any,
+    source: object,
     dtype: str | torch.dtype | None,
     vae_dtype: str | torch.dtype,
     device: torch.device,
@@ -239,7 +239,7 @@ def _parts(
     t5: bool,
     revision: str | None,
     variant: str | None,
-) -> tuple[Parts, Path | None]:
+) -> tuple[ModelParts, Path | None]:
     if not isinstance(source, str | Path):
         return PipelineParts(source), None
     folder = resolve(source, revision=revision, variant=variant)
@@ -253,7 +253,7 @@ def _parts(
 
 def _codec(
     codec: str | Path | Codec | None,
-    parts: Parts,
+    parts: ModelParts,
     device: torch.device,
     tiling: bool | int,
     around: Callable[[], AbstractContextManager],
@@ -263,7 +263,7 @@ def _codec(
     return open_codec(codec).to(device) if isinstance(codec, str | Path) else codec
 
 
-def _component_names(parts: Parts) -> tuple[str, ...]:
+def _component_names(parts: ModelParts) -> tuple[str, ...]:
     """What is loaded for a prompt and an estimate; an operator has a hash of its own."""
     return tuple(sorted({*parts.family.text, parts.family.network, "vae", "scheduler"} & set(parts.classes)))
 

@@ -14,7 +14,7 @@ import torch
 
 from paseo.errors import BadInput, MissingWeights, out_of_memory
 from paseo.hub.conditioning import Conditioning
-from paseo.hub.family import SD, SD3, Family
+from paseo.hub.family import SD, SD3, ModelFamily
 
 Prompt = str | Sequence[str]
 LESS_MEMORY = (
@@ -25,7 +25,7 @@ LESS_MEMORY = (
 
 @torch.no_grad()
 def encode_text(
-    family: Family,
+    family: ModelFamily,
     parts: Mapping[str, Any],
     prompt: Prompt,
     negative_prompt: Prompt = "",
@@ -65,7 +65,7 @@ def encode_text(
 
 
 def text_pipeline(
-    family: Family, parts: Mapping[str, Any], network_config: Mapping[str, Any] | None = None
+    family: ModelFamily, parts: Mapping[str, Any], network_config: Mapping[str, Any] | None = None
 ) -> Any:
     """The family's pipeline with nothing but its text parts."""
     import diffusers
@@ -86,7 +86,7 @@ def text_pipeline(
     return pipe
 
 
-def _hollow(config: Mapping[str, Any] | None) -> Any:
+def _hollow(config: Mapping[str, object] | None) -> object:
     """The transformer without weights: only its config is read."""
     from diffusers import SD3Transformer2DModel
 

@@ -38,13 +38,13 @@ def misfit(x: Tensor, y: Tensor, degradation: Callable[[Tensor], Tensor]) -> Ten
     """
     error = ((degradation(x * 2 - 1) + 1) / 2 - y).square()
     seen = torch.ones_like(error)
-    if isinstance(degradation, Masking):
+    if isinstance(degradation, MasksPixels):
         seen = degradation.observed_at(*y.shape[-2:]).to(error).expand_as(error)
     return ((error * seen).sum(dim=(1, 2, 3)) / seen.sum(dim=(1, 2, 3))).sqrt()
 
 
 @runtime_checkable
-class Masking(Protocol):
+class MasksPixels(Protocol):
     """A degradation that hides pixels."""
 
     def observed_at(self, height: int, width: int) -> Tensor: ...

@@ -215,14 +215,14 @@ def _read_weights(backbone: Backbone) -> dict[str, Tensor]:
     return state
 
 
-def _conv(kernel: Any) -> Tensor:
+def _conv(kernel: object) -> Tensor:
     return torch.tensor(kernel).permute(3, 2, 0, 1).contiguous()  # HWIO → OIHW
 
 
 class _NumpyOnly(pickle.Unpickler):
     """Builds numpy arrays and refuses every other class."""
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         import numpy
 
         if (module, name) == ("numpy", "ndarray"):

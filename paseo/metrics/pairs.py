@@ -4,8 +4,6 @@ counts.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -29,7 +27,7 @@ def pair(x: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
     return x.to(dtype).clamp(0, 1), reference.to(x.device, dtype).clamp(0, 1)
 
 
-def check_images(x: Any, what: str = "The image") -> None:
+def check_images(x: object, what: str = "The image") -> None:
     """A float tensor (B,3,H,W), finite and in [0,1] up to noise and overshoot."""
     if (
         not isinstance(x, Tensor)

@@ -169,7 +169,7 @@ def _load_embedded(
     return model.to(device, dtype)
 
 
-def _checked(config: Any, folder: Path) -> dict[str, Any]:
+def _checked(config: object, folder: Path) -> dict[str, Any]:
     """What a model says of itself, as far as it is used."""
     good = (
         isinstance(config, dict)

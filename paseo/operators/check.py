@@ -89,7 +89,7 @@ class OperatorCheck:
         notes = [] if all(row.reliable for row in self.rows) else [UNRELIABLE]
         return "\n".join([f"{self.name or 'operator'}: {settings}", *body, *notes])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; what is not finite becomes None."""
         return _plain(
             {**asdict(self), "rows": [{**asdict(row), "reliable": row.reliable} for row in self.rows]}

@@ -4,7 +4,7 @@
     e      ← e + A u                     added to the noise embedding: a bias inside every block
     h      ← h · (1 + B_i u)             a factor per hidden channel of block i
     k z    ← k z + Σ_j a_j(u) W_j ∗ z    a small convolution mixed from a few
-    z      ← m z                         m the share of a cell that is seen: what is hidden has no say
+    z      ← m z                         m the share of a cell that is seen: hidden pixels count nothing
 
 For one degradation all of these are constants: biases, factors that merge with the kept derivative of SiLU,
 and one 5×5 convolution between latents. A, B and a start at zero, so that a network that takes over dedicated
@@ -65,7 +65,7 @@ class ParameterEncoder(nn.Module):
         return flat.view(b, c, height, width)
 
 
-class CellNorm(nn.Module):
+class AffineCellNorm(nn.Module):
     """Normalises the channels of every cell by themselves: no statistics over the picture, so that a window
     of it gives what the whole gives.
     """

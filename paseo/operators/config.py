@@ -25,7 +25,7 @@ class OperatorConfig:
     latent_space: str = ""  # id of the latent space, such as "faces-128" or "sd3.5"
     vae_hash: str = ""  # sha256 of the autoencoder's weights; empty = not known, fits any
     degradation: str = ""  # name of the task, such as "sr4"
-    degradation_params: dict[str, Any] = field(default_factory=dict)
+    degradation_params: dict[str, object] = field(default_factory=dict)
     noise_range: tuple[float, float] = (0.0, 0.02)  # of the training noise; U(0, 0.04) on [-1,1] images
     noise_unit: NoiseUnit = "unit"  # of noise_range: "unit" = images in [0,1], "signed" = images in [-1,1]
     residual: tuple[float, ...] = ()  # RMS of H(z) − E(y) per channel on held-out images; empty = not known

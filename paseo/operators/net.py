@@ -29,14 +29,14 @@ from torch import Tensor, nn
 
 from paseo.base import Condition
 from paseo.errors import BadInput
-from paseo.operators.conditioning import CellNorm, ParameterEncoder, visible
+from paseo.operators.conditioning import AffineCellNorm, ParameterEncoder, visible
 from paseo.operators.config import GROUPS, OperatorConfig
 from paseo.operators.embedding import EMBEDDING, POSITION_CHANNELS, noise_embedding, position_map
 from paseo.operators.tangent import BoundOperator
 from paseo.windows import Area
 
 
-class Block(nn.Module):
+class OperatorBlock(nn.Module):
     """SiLU(skip(x) + GN(Conv(SiLU(GN(Conv x)) + Linear(e)))); the skip is a 1×1 convolution where the width
     changes.
     """
@@ -44,10 +44,10 @@ class Block(nn.Module):
     def __init__(self, inputs: int, outputs: int, local: bool = False) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
-        self.norm1 = CellNorm(outputs) if local else nn.GroupNorm(GROUPS, outputs)
+        self.norm1 = AffineCellNorm(outputs) if local else nn.GroupNorm(GROUPS, outputs)
         self.noise = nn.Linear(EMBEDDING, outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
-        self.norm2 = CellNorm(outputs) if local else nn.GroupNorm(GROUPS, outputs)
+        self.norm2 = AffineCellNorm(outputs) if local else nn.GroupNorm(GROUPS, outputs)
         self.skip = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
 
     def forward(self, x: Tensor, e: Tensor, scale: Tensor | None = None) -> Tensor:
@@ -73,14 +73,18 @@ class OperatorNet(nn.Module):
         self.colour = nn.Conv2d(channels, channels, 1)
         self.stem = nn.Conv2d(inputs, narrow, 3, padding=1)
         self.down = nn.ModuleList(
-            [Block(narrow, narrow, local), Block(narrow, middle, local), Block(middle, wide, local)]
+            [
+                OperatorBlock(narrow, narrow, local),
+                OperatorBlock(narrow, middle, local),
+                OperatorBlock(middle, wide, local),
+            ]
         )
-        self.middle = Block(wide, wide, local)
+        self.middle = OperatorBlock(wide, wide, local)
         self.up = nn.ModuleList(
             [
-                Block(wide, middle, local),
-                Block(middle + narrow, narrow, local),
-                Block(narrow + narrow, narrow, local),
+                OperatorBlock(wide, middle, local),
+                OperatorBlock(middle + narrow, narrow, local),
+                OperatorBlock(narrow + narrow, narrow, local),
             ]
         )
         self.head = nn.Conv2d(narrow, channels, 3, padding=1)
@@ -160,9 +164,9 @@ class OperatorNet(nn.Module):
         here._buffers = {**self._buffers, "position": area.cut(whole).contiguous()}
         return here
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[OperatorBlock]:
         """The seven blocks in the order in which they run."""
-        return [block for block in (*self.down, self.middle, *self.up) if isinstance(block, Block)]
+        return [block for block in (*self.down, self.middle, *self.up) if isinstance(block, OperatorBlock)]
 
     def positions(self, z: Tensor) -> Tensor:
         """The position map (1, 8, h, w) for z's size and dtype."""

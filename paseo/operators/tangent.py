@@ -24,13 +24,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from paseo.base import Condition, Knob
-from paseo.operators.conditioning import CellNorm, visible
+from paseo.operators.conditioning import AffineCellNorm, visible
 from paseo.operators.embedding import noise_embedding
 from paseo.operators.knobs import knobs_of, turned
 from paseo.windows import Area
 
 if TYPE_CHECKING:
-    from paseo.operators.net import Block, OperatorNet
+    from paseo.operators.net import OperatorBlock, OperatorNet
 
 Map = Callable[[Tensor], Tensor]
 aten = torch.ops.aten
@@ -126,7 +126,7 @@ class PackedBlock:
 
     __slots__ = ("conv1", "conv2", "norm1", "norm2", "scale", "shift", "skip")
 
-    def __init__(self, block: Block, e: Tensor, scale: Tensor | None) -> None:
+    def __init__(self, block: OperatorBlock, e: Tensor, scale: Tensor | None) -> None:
         self.scale = scale
         self.conv1, self.conv2 = _packed(block.conv1), _packed(block.conv2)
         self.norm1, self.norm2 = block.norm1, block.norm2
@@ -198,7 +198,7 @@ class CellNormTangent:
 
     __slots__ = ("a", "gamma", "norm", "rstd", "weight")
 
-    def __init__(self, norm: CellNorm, a: Tensor) -> None:
+    def __init__(self, norm: AffineCellNorm, a: Tensor) -> None:
         self.norm = norm
         self.a, self.weight = a, norm.weight.detach()
         self.gamma = self.weight.view(1, -1, 1, 1)
@@ -216,8 +216,8 @@ class CellNormTangent:
         return (t - t.mean(1, keepdim=True)).addcmul_(self.a, along, value=-1).mul_(self.rstd)
 
 
-def norm_tangent(norm: nn.GroupNorm | CellNorm, a: Tensor) -> NormTangent | CellNormTangent:
-    return CellNormTangent(norm, a) if isinstance(norm, CellNorm) else NormTangent(norm, a)
+def norm_tangent(norm: nn.GroupNorm | AffineCellNorm, a: Tensor) -> NormTangent | CellNormTangent:
+    return CellNormTangent(norm, a) if isinstance(norm, AffineCellNorm) else NormTangent(norm, a)
 
 
 class BlockTangent:

@@ -13,7 +13,7 @@ BORROWED = "sr4"  # tuned settings transfer better to another degradation than a
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSettings:
     """Settings and where they come from."""
 
     preset: Preset
@@ -23,19 +23,19 @@ class Kept:
     own: bool = False  # of this very task, not borrowed from another
 
 
-def kept_settings(request: Request, model: str, family: str | None, task: str, kin: str = "") -> Kept:
+def kept_settings(request: Request, model: str, family: str | None, task: str, kin: str = "") -> KeptSettings:
     """The settings for a request; `kin` is the task whose settings fit best where there are none. A sampler
     that was given is not looked up, but prompt and guidance are.
     """
     if isinstance(request.sampler, Preset):
-        return Kept(request.sampler, "", "settings as given", named=True, own=True)
+        return KeptSettings(request.sampler, "", "settings as given", named=True, own=True)
     rows, named = table_name(request.preset, model, family)
     name = method_name(request.label or request.method)
     table = presets(rows) if rows else {}
     home = next((place for place in (task, kin, BORROWED) if place in table), "")
     if home and name in table[home]:
         why = _reason(rows, task, home, name)
-        return Kept(table[home][name], f"{rows} {home} {name}", why, named, own=task == home)
+        return KeptSettings(table[home][name], f"{rows} {home} {name}", why, named, own=task == home)
     if request.label not in (None, request.method):
         raise _unknown_label(request, model, task)
     if request.method not in METHODS:
@@ -44,7 +44,7 @@ def kept_settings(request: Request, model: str, family: str | None, task: str, k
     why = (
         f"No settings of {name} are kept for {model} and {task}: taking its defaults. Change them with --set."
     )
-    return Kept(Preset(METHODS[request.method].default), "", why, named)
+    return KeptSettings(Preset(METHODS[request.method].default), "", why, named)
 
 
 def table_name(preset: str | None, model: str, family: str | None) -> tuple[str, bool]:

@@ -18,7 +18,7 @@ FIELDS = (  # of a record; what is missing counts as None
 )
 
 
-def canonical(values: Mapping[str, Any]) -> str:
+def canonical(values: Mapping[str, object]) -> str:
     """One spelling for equal values; a number that JSON cannot hold is an error."""
     return json.dumps(values, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
@@ -34,7 +34,7 @@ def key_of(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(facts).encode()).hexdigest()
 
 
-def same_run(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def same_run(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     """Whether two records are of the same run. A record that is older than recipes tells less of its model:
     then only what both of them tell is compared.
     """
@@ -43,5 +43,5 @@ def same_run(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return key_of(_without_recipe(one)) == key_of(_without_recipe(other))
 
 
-def _without_recipe(record: Mapping[str, Any]) -> dict[str, Any]:
+def _without_recipe(record: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in record.items() if name != "recipe"}

@@ -91,7 +91,7 @@ class Recipe:
         """Whether nothing waits for a file or its mask any more."""
         return self.open is None and self.operator.kind != "mask"
 
-    def model_options(self) -> dict[str, Any]:
+    def model_options(self) -> dict[str, object]:
         """For `load_model`."""
         texts = {
             "prompt": self.prompt,

@@ -35,6 +35,6 @@ class Request:
     keep_known: bool | None = None  # copy the seen pixels into the result
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model: device, dtype, offload, …
 
-    def given_options(self) -> dict[str, Any]:
+    def given_options(self) -> dict[str, object]:
         """The model's options that were really given."""
         return {name: value for name, value in self.options.items() if value is not None}

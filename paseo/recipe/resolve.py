@@ -33,7 +33,7 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
 from paseo.recipe.family import FAMILY, Choice, believed, carried, family_of_model, knows_masks, stored_for
-from paseo.recipe.kept import Kept, kept_settings
+from paseo.recipe.kept import KeptSettings, kept_settings
 from paseo.recipe.recipe import CHAIN, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS, within
@@ -126,7 +126,7 @@ def family_of(model: str) -> str | None:
     return family_name(model)
 
 
-def trained_for(operator: Any) -> OperatorConfig | None:
+def trained_for(operator: object) -> OperatorConfig | None:
     """What an operator says of itself; None where there is none, or one that cannot say.
 
     One that was trained on pairs of pictures makes its task known by its name.
@@ -137,9 +137,10 @@ def trained_for(operator: Any) -> OperatorConfig | None:
         return None
     config = operator_config(operator)
     name, factor = config.degradation, config.degradation_params.get("factor")
+    whole = factor if isinstance(factor, int) else 1
     by_example = bool(config.training.get("settings", {}).get("pairs"))
     if by_example and name not in {t.name for t in tasks()}:
-        register(Task(name, name, lambda: KnownByExample(name, int(factor or 1))))
+        register(Task(name, name, lambda: KnownByExample(name, whole)))
     return config
 
 
@@ -271,7 +272,7 @@ def _sampler(request: Request, kept: Preset) -> Sampler:
     return sampler
 
 
-def _changed(sampler: Any, settings: Sequence[str] | Mapping[str, Any]) -> Any:
+def _changed(sampler: Sampler, settings: Sequence[str] | Mapping[str, object]) -> Sampler:
     if not isinstance(settings, Mapping):
         return with_settings(sampler, settings)
     if not settings:
@@ -285,20 +286,22 @@ def _changed(sampler: Any, settings: Sequence[str] | Mapping[str, Any]) -> Any:
     return replace(sampler, **settings)
 
 
-def _for_chain(sampler: Any, operator: OperatorSource) -> Any:
+def _for_chain(sampler: Sampler, operator: OperatorSource) -> Sampler:
     """The autoencoder itself has no measured error per channel to weigh by."""
     if operator.kind != "chain" or not is_dataclass(sampler) or isinstance(sampler, type):
         return sampler
     return replace(sampler, weight="ones") if values_of(sampler).get("weight") == "residual" else sampler
 
 
-def _for_cells(sampler: Any) -> Any:
+def _for_cells(sampler: Sampler) -> Sampler:
     """Hidden cells carry no information: methods that weigh the measurement give them no weight."""
     weighs = is_dataclass(sampler) and any(f.name == "weight" for f in fields(sampler))
     return replace(sampler, weight="mask") if weighs and not isinstance(sampler, type) else sampler
 
 
-def _with_text(recipe: Recipe, request: Request, kept: Kept, family: str | None, model: str) -> Recipe:
+def _with_text(
+    recipe: Recipe, request: Request, kept: KeptSettings, family: str | None, model: str
+) -> Recipe:
     """Prompt and guidance, for models that know what they are."""
     wishes = {
         "prompt": request.prompt,

@@ -7,7 +7,7 @@ sampler.unsupported(problem)              # why it cannot run here, or None
 within(sampler, 53)                       # the same at another budget
 """
 
-from paseo.samplers.correction import Custom, Parts
+from paseo.samplers.correction import Parts, WithParts
 from paseo.samplers.daps import DAPS
 from paseo.samplers.ddnm import DDNM
 from paseo.samplers.dds import DDS
@@ -36,7 +36,6 @@ __all__ = [
     "PASEO",
     "PSLD",
     "SILO",
-    "Custom",
     "DiffPIR",
     "FlowChef",
     "FlowDPS",
@@ -45,6 +44,7 @@ __all__ = [
     "PnPFlow",
     "REDDiff",
     "ReSample",
+    "WithParts",
     "describe",
     "method",
     "within",

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from paseo.base import Problem, Step, Watch
+from paseo.base import Problem, Sampler, Step, Watch
 from paseo.errors import BadInput, NotFinite, Unsupported
 from paseo.noise import Noise
 from paseo.samplers.guard import check_problem, show
 from paseo.schedule import Point
 
 
-def begin(sampler: Any, problem: Problem, noise: Noise) -> None:
+def begin(sampler: Sampler, problem: Problem, noise: Noise) -> None:
     """Refuse what the method cannot express and what is not a measurement."""
     if reason := sampler.unsupported(problem):
         raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")

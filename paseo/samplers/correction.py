@@ -52,7 +52,7 @@ class TakesParts(Protocol):
 
 
 @dataclass(frozen=True)
-class Custom:
+class WithParts:
     """A sampler with other parts, in one value."""
 
     base: TakesParts

@@ -35,7 +35,7 @@ PULL = 0.0  # κ, share of the noise estimate's own answer to the recalled step
 FLOOR = 1e-3  # of the largest eigenvalue of the small system: what is smaller is rounding or asymmetry
 
 
-class Pair(NamedTuple):
+class Secant(NamedTuple):
     """A secant of the denoiser; all three scale together."""
 
     D: Tensor  # L² Cov⁻¹ d, the correction
@@ -72,7 +72,7 @@ class Recall:
 
     def __init__(self, size: int, limit: float, trust: float) -> None:
         self.size, self.limit, self.trust = size, limit, trust
-        self.pairs: list[Pair] = []
+        self.pairs: list[Secant] = []
         self.level = 0.0  # of the pairs
         self.seen: Seen | None = None
         self.proxy: Proxy | None = None
@@ -98,7 +98,7 @@ class Recall:
         self._move_to(t.level)
         d = x0 - proxy.x0
         along = answers(proxy.D, d)
-        new = Pair(along * proxy.D, along * d, seen.W * seen.J(along * d))
+        new = Secant(along * proxy.D, along * d, seen.W * seen.J(along * d))
         self.pairs = [*self.pairs, new][-self.size :]
         b = seen.residual(proxy.x0)
         c = coefficients(self.pairs, b, self.trust / t.level**2)
@@ -116,11 +116,11 @@ class Recall:
         """Cov⁻¹ = C⁻¹ + I/L², exact for a Gaussian prior."""
         if self.pairs:
             q = (level / self.level) ** 2
-            self.pairs = [Pair(q * D + (1 - q) * d, d, w) for D, d, w in self.pairs]
+            self.pairs = [Secant(q * D + (1 - q) * d, d, w) for D, d, w in self.pairs]
         self.level = level
 
 
-def coefficients(pairs: list[Pair], b: Tensor, ridge: float) -> Tensor:
+def coefficients(pairs: list[Secant], b: Tensor, ridge: float) -> Tensor:
     """c (B, K) of A c = wᵀb, A = w wᵀ + ridge · ½ (D dᵀ + d Dᵀ), small eigenvalues floored; in float64."""
     D, d, w = (torch.stack(part, 1).flatten(2) for part in zip(*pairs, strict=True))  # (B, K, N)
     Dd = D @ d.mT

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from paseo.base import Problem, Sampler
 from paseo.errors import BadInput
@@ -251,11 +251,11 @@ def within(sampler: AnySampler, budget: int) -> AnySampler:
     return best
 
 
-def describe(problems: Mapping[str, Problem] | None = None) -> list[dict[str, Any]]:
+def describe(problems: Mapping[str, Problem] | None = None) -> list[dict[str, object]]:
     """One row per method; with problems by task name, also why it cannot run there ("" where it can)."""
     rows = []
     for m in METHODS.values():
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             **{"name": m.name, "title": m.title, "paper": m.paper, "source": m.source, "needs": m.needs},
             **{
                 "differentiates": m.differentiates,

@@ -20,10 +20,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from paseo.base import Prior, Problem, Sampler, Watch, ignore
 from paseo.degrade import Task
 from paseo.errors import BadInput
 from paseo.files import read_json
 from paseo.hub.names import KNOWN, known_family
+from paseo.noise import Noise
 
 MODELS = Path(__file__).parents[1] / "models"
 PAPER_FILE = Path(__file__).with_name("paper.json")
@@ -36,16 +40,16 @@ FACE, PHOTO = "A high quality photo of a face", "A high quality photo"
 class Preset:
     """Settings of one method for one model and task; it can be called as the sampler it holds."""
 
-    sampler: Any
+    sampler: Sampler
     prompt: str | None = None  # None: unconditional, or the image's own caption
     guidance: float = 1.0  # classifier-free guidance scale
     score: Mapping[str, float] = field(default_factory=dict)  # what these settings reached
     source: str = ""  # where the settings and the score come from
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.sampler(*arguments, **options)
+    def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
+        return self.sampler(prior, problem, noise, watch)
 
-    def unsupported(self, problem: Any) -> str | None:
+    def unsupported(self, problem: Problem) -> str | None:
         return self.sampler.unsupported(problem)
 
 
@@ -85,6 +89,16 @@ def presets(model: str) -> dict[str, dict[str, Preset]]:
 def known_models() -> list[str]:
     """Names under which settings are kept."""
     return [*_paper(), *sorted(p.parent.name for p in MODELS.glob("*/presets.json"))]
+
+
+def fitting(family: str | None) -> list[str]:
+    """Names among them that fit a model: of a diffusers model the paper's rows of its family; an embedded one
+    may try any.
+    """
+    if family is None:
+        return known_models()
+    kin = ROWS[family].partition("/")[2]  # the network that the rows were tuned with
+    return [name for name in _paper() if name.partition("/")[2] == kin]
 
 
 def _table(model: str) -> dict[str, dict[str, Preset]]:

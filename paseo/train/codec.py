@@ -23,9 +23,10 @@ from paseo.metrics.lpips import LPIPS, load_lpips
 from paseo.setting import values_of
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.export import codec_folder, half, load_codec, write_model_config, write_weights
-from paseo.train.loop import Trained, run, session
-from paseo.train.pictures import CROPS_HELP, DATA_HELP, Pictures, check_crops, load_pictures
+from paseo.train.loop import Trained
+from paseo.train.pictures import CROPS_HELP, DATA_HELP, Pictures, check_crops
 from paseo.train.splits import HELP
+from paseo.train.start import started
 
 _VALIDATION_IMAGES = 64
 _STATISTICS_IMAGES = 2048
@@ -138,21 +139,9 @@ class CodecRecipe:
 
 def train_codec(config: CodecTraining) -> Trained:
     """Train, and export the averaged weights with their statistics to OUT/model."""
-    with session(config) as accelerator:
-        with accelerator.main_process_first():
-            pictures = load_pictures(
-                config.data,
-                size=config.size,
-                crops=config.crops,
-                rule=config.split,
-                cache=config.cache or config.out / "cache",
-                seed=config.seed,
-            )
-        recipe = CodecRecipe(pictures, config, accelerator.device)
-        outcome = run(recipe, config, accelerator)
-        if accelerator.is_main_process and not outcome.interrupted:
-            _export(outcome, recipe, config)
-        return outcome
+    with started(config, config.cache) as start:
+        recipe = CodecRecipe(start.pictures(config.data, config), config, start.accelerator.device)
+        return start.train(recipe, config, lambda outcome: _export(outcome, recipe, config))
 
 
 def _initial(config: CodecTraining) -> AutoencoderNet:

@@ -80,7 +80,7 @@ class LoopConfig:
             object.__setattr__(self, "steps", DEFAULT_STEPS)
         check_settings(self)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """All fields as JSON values, for records."""
         return json.loads(json.dumps(values_of(self), default=str))
 
@@ -126,7 +126,7 @@ class LoopConfig:
         return device.type == "cpu" and cpu_multiplies_bf16()
 
 
-def _last_names(value: Any) -> Any:
+def _last_names(value: object) -> object:
     if isinstance(value, list):
         return [Path(v).name for v in value]
     return ",".join(Path(v).name for v in str(value).split(","))  # several sets of pictures

@@ -30,7 +30,7 @@ from paseo.train.pictures import Pictures
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-    from paseo.train.operator import OperatorTraining
+    from paseo.train.operator_options import OperatorTraining
 
 _VALIDATION_IMAGES = 24
 _EXPORT_IMAGES = 96  # for the errors that are stored

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PLOT_SECONDS = 60.0  # between two plots
 
 
-class Recipe(Protocol):
+class TrainingRecipe(Protocol):
     """What is trained, on what, and how it is judged."""
 
     net: nn.Module
@@ -61,7 +61,7 @@ class Trained:
     interrupted: bool  # by SIGINT or SIGTERM: the checkpoint is written, and the same command goes on
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         return {"steps": self.step, "seconds": round(self.seconds, 1), "validation": self.validation}
 
 
@@ -149,7 +149,7 @@ class _Stop:
             self._old[name] = signal.signal(name, self._handle)
         return self
 
-    def _handle(self, number: int, frame: Any) -> None:
+    def _handle(self, number: int, frame: object) -> None:
         self.asked = True
         self.__exit__()
 
@@ -161,7 +161,7 @@ class _Stop:
 # ---- loop
 
 
-def run(recipe: Recipe, config: LoopConfig, accelerator: Accelerator) -> Trained:
+def run(recipe: TrainingRecipe, config: LoopConfig, accelerator: Accelerator) -> Trained:
     """Train `recipe` until its budget is used up or it is interrupted; one training per folder at a time."""
     alone = locked(config.out, "training") if accelerator.is_main_process else contextlib.nullcontext()
     with alone, out_of_memory("training", "Take a smaller --batch-size, or smaller pictures with --size."):
@@ -169,7 +169,7 @@ def run(recipe: Recipe, config: LoopConfig, accelerator: Accelerator) -> Trained
 
 
 class _Run:
-    def __init__(self, recipe: Recipe, config: LoopConfig, accelerator: Accelerator) -> None:
+    def __init__(self, recipe: TrainingRecipe, config: LoopConfig, accelerator: Accelerator) -> None:
         self.recipe, self.config, self.accelerator = recipe, config, accelerator
         self.ranks, self.rank, self.main = (
             accelerator.num_processes,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ class Measurement(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def params(self) -> dict[str, Any]: ...  # for the exported config
+    def params(self) -> dict[str, object]: ...  # for the exported config
     @property
     def identity(self) -> str: ...  # changes when the measurements do: names caches of their encodings
 
@@ -50,7 +50,7 @@ class ByDegradation:
         return self.task.name
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return dict(self.task.params)
 
     def __call__(self, index: np.ndarray, mirror: Tensor, x: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class ByExample:
     name: str = "pairs"
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"factor": self.factor}
 
     @property
@@ -103,7 +103,7 @@ def noisy(y: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
     return y + s.to(y)[:, None, None, None] * n.to(y)
 
 
-def source_of(function: Callable[..., Any]) -> str:
+def source_of(function: Callable[..., object]) -> str:
     """The function's source where Python knows it: a changed function must not meet old caches."""
     try:
         return inspect.getsource(function)

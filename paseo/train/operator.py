@@ -11,20 +11,16 @@ averaged weights) reach further on a small budget.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from paseo.base import Codec
-from paseo.errors import BadInput
-from paseo.operators.config import WIDTHS, OperatorConfig, check_widths
+from paseo.operators.config import OperatorConfig, check_widths
 from paseo.operators.net import OperatorNet
-from paseo.setting import values_of
-from paseo.train.config import LoopConfig, budget, option
 from paseo.train.data import ImageSet, load_images
 from paseo.train.draws import FamilyDraw, family_of
 from paseo.train.export import load_codec
@@ -39,11 +35,12 @@ from paseo.train.latents import (
     encode_rows,
     latent_space_of,
 )
-from paseo.train.loop import Trained, derive, run, session
+from paseo.train.loop import Trained, derive
 from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
+from paseo.train.operator_options import OperatorTraining
 from paseo.train.pairs import load_pairs
-from paseo.train.pictures import CROPS_HELP, DATA_HELP, check_crops, load_pictures
-from paseo.train.splits import HELP, split
+from paseo.train.splits import split
+from paseo.train.start import Start, started
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -51,111 +48,6 @@ if TYPE_CHECKING:
 _VALIDATION_IMAGES = 128
 _VALIDATION_NOISE = 0.02  # σ_y = 0.01 of [0,1] images
 EXPORT = "operator"  # folder of the exported operator below OUT
-PAPER: dict[str, float | str | None] = {  # in place of the defaults, for recipe="paper"
-    "lr": 1e-4,
-    "schedule": "constant",
-    "warmup": 0,
-    "ema": 0.0,
-    "clip": None,
-    "weight_decay": 0.0,
-    "beta2": 0.999,
-    "batch_size": 16,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class OperatorTraining(LoopConfig):
-    """Options of `paseo train operator`."""
-
-    model: str = option(
-        "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
-    )
-    data: str | None = option(None, "Clean " + DATA_HELP)
-    task: str | None = option(
-        None,
-        "The degradation: sr4, sr8, blur, inpaint, jpeg, with numbers such as blur:2.5 or sr:2,jpeg:60, "
-        "module:function of images (B,3,H,W) in [0,1]; or family, for one operator that is told the numbers "
-        "(family:jpeg+sr for some kinds).",
-    )
-    pairs: tuple[Path, Path] | None = option(
-        None, "The degradation by example: a folder of clean and one of degraded images, same stems."
-    )
-    recipe: Literal["default", "paper"] = option(
-        "default",
-        "paper: Adam at a constant 1e-4, no warm-up, clipping or averaging; your own options stay.",
-    )
-    start: Path | None = option(None, "Folder of an operator whose weights are the starting point.")
-    name: str | None = option(
-        None, "Name of the degradation in the exported config; the task's unless given."
-    )
-    size: int = option(128, "Side of the training images in pixels.")
-    crops: tuple[int, ...] = option((), CROPS_HELP + " Of a family only.")
-    split: str = option("auto", HELP)
-    local: bool = option(
-        False, "Of a family: no positions and no statistics over the picture, for canvases of any size."
-    )
-    widths: tuple[int, ...] = option(
-        WIDTHS, "Channels of the network's three levels; 32,64,96 costs 0.6 of the paper's, 24,48,64 0.45."
-    )
-    noise: float = option(
-        0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with."
-    )
-    jacobian: float = option(
-        0.0,
-        "Weight of matching how the measurement changes along random directions; 0 is the paper's recipe.",
-    )
-    jacobian_step: float = option(0.3, "Standard deviation of those directions, in units of the latents.")
-    measurements: int = option(
-        0, "Noisy measurements per image to encode beforehand; 0 encodes fresh ones in every step."
-    )
-    mirror: bool = option(
-        True, "Mirror images at random; off where left and right differ for the degradation."
-    )
-    cache: Path | None = budget(
-        None, "Folder for decoded images and latents, shared by runs; OUT/cache unless given."
-    )
-
-    def __post_init__(self) -> None:
-        if self.recipe not in ("default", "paper"):
-            raise BadInput(f"recipe is {self.recipe!r}, expected default or paper.")
-        given = values_of(self)
-        for f in fields(self) if self.recipe == "paper" else ():
-            if f.name in PAPER and given[f.name] == f.default:
-                object.__setattr__(self, f.name, PAPER[f.name])
-        super().__post_init__()
-        object.__setattr__(self, "data", None if self.data is None else str(self.data))
-        check_crops(self.crops, 8)
-        check_widths(self.widths)
-        family = self.task is not None and family_of(self.task) is not None
-        for name, value in (("crops", self.crops), ("local", self.local)):
-            if value and not family:
-                raise BadInput(f"{name} belongs to a family: give it with --task family.")
-        for name, value in (("measurements", self.measurements), ("jacobian", self.jacobian)):
-            if value and family:
-                raise BadInput(f"{name} is for one degradation: a family draws a new one for every sample.")
-        if (self.task is None) == (self.pairs is None):
-            raise BadInput(
-                "An operator needs one degradation: a task (or module:function), or pairs of clean and "
-                "degraded images."
-            )
-        if (self.data is None) != (self.pairs is not None):
-            raise BadInput("Give clean images as data with a task; pairs bring their own and take no data.")
-        if not 0 <= self.noise <= 2:
-            raise BadInput(
-                f"noise is {self.noise}, expected 0 to 2, the std on [-1,1] images; the paper's is 0.04."
-            )
-        if not 0 <= self.measurements <= 64:
-            raise BadInput(f"measurements is {self.measurements}, expected 0 to 64.")
-        if not (0 <= self.jacobian <= 1000 and 0 < self.jacobian_step <= 100):
-            raise BadInput(
-                f"jacobian is {self.jacobian} with steps of {self.jacobian_step}, expected 0 to 1000 and a "
-                "step above 0 to 100."
-            )
-        if self.jacobian and self.pairs is not None:
-            raise BadInput(
-                "jacobian needs a degradation that can be applied to new images; pairs only show it on "
-                "theirs."
-            )
 
 
 class OperatorRecipe:
@@ -320,39 +212,22 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trai
     """Train, and export float16 averaged weights with their config to OUT/operator; `codec` stands in for
     config.model's.
     """
-    with session(config) as accelerator:
+    with started(config, config.cache) as start:
         codec = codec or load_codec(config.model)
-        cache = config.cache or config.out / "cache"
         if draw := family_of(config.task or ""):
-            return _train_family(config, codec, draw, cache, accelerator)
-        with accelerator.main_process_first():
-            images, measurement = _examples(config, cache)
-        recipe = OperatorRecipe(codec, images, measurement, config, cache, accelerator)
-        outcome = run(recipe, config, accelerator)
-        if accelerator.is_main_process and not outcome.interrupted:
-            _export(outcome, recipe, config)
-        return outcome
+            return _train_family(config, codec, draw, start)
+        with start.accelerator.main_process_first():
+            images, measurement = _examples(config, start.cache)
+        recipe = OperatorRecipe(codec, images, measurement, config, start.cache, start.accelerator)
+        return start.train(recipe, config, lambda outcome: _export(outcome, recipe, config))
 
 
-def _train_family(
-    config: OperatorTraining, codec: Codec, draw: FamilyDraw, cache: Path, accelerator: Accelerator
-) -> Trained:
+def _train_family(config: OperatorTraining, codec: Codec, draw: FamilyDraw, start: Start) -> Trained:
     assert config.data is not None
-    with accelerator.main_process_first():
-        pictures = load_pictures(
-            config.data,
-            size=config.size,
-            crops=config.crops,
-            rule=config.split,
-            cache=cache,
-            seed=config.seed,
-            mirror=config.mirror,
-        )
-    recipe = FamilyRecipe(codec, pictures, draw, config, accelerator)
-    outcome = run(recipe, config, accelerator)
-    if accelerator.is_main_process and not outcome.interrupted:
-        export_family(outcome, recipe, config, config.out / EXPORT)
-    return outcome
+    pictures = start.pictures(config.data, config, config.mirror)
+    recipe = FamilyRecipe(codec, pictures, draw, config, start.accelerator)
+    folder = config.out / EXPORT
+    return start.train(recipe, config, lambda outcome: export_family(outcome, recipe, config, folder))
 
 
 def _examples(config: OperatorTraining, cache: Path) -> tuple[ImageSet, Measurement]:

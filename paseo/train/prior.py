@@ -24,16 +24,16 @@ from paseo.priors.net import FlowUNet
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.export import codec_folder, copy_file, half, load_codec, write_model_config, write_weights
 from paseo.train.latents import Latents, clean_latents, codec_digest, encode, latent_space_of
-from paseo.train.loop import Trained, derive, run, session
+from paseo.train.loop import Trained, derive
 from paseo.train.pictures import (
     CROPS_HELP,
     DATA_HELP,
     Pictures,
     WholePictures,
     check_crops,
-    load_pictures,
 )
 from paseo.train.splits import HELP
+from paseo.train.start import started
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -196,24 +196,12 @@ def train_prior(config: PriorTraining, codec: Codec | None = None) -> Trained:
     """Train, and export a whole model (codec, prior, config) to OUT/model; `codec` stands in for
     config.model's.
     """
-    with session(config) as accelerator:
+    with started(config, config.cache) as start:
         chosen = codec or load_codec(config.model)
-        cache = config.cache or config.out / "cache"
-        with accelerator.main_process_first():
-            pictures = load_pictures(
-                config.data,
-                size=config.size,
-                crops=config.crops,
-                rule=config.split,
-                cache=cache,
-                seed=config.seed,
-                mirror=config.mirror,
-            )
-        recipe = PriorRecipe(chosen, pictures, config, cache, accelerator)
-        outcome = run(recipe, config, accelerator)
-        if accelerator.is_main_process and not outcome.interrupted:
-            _export(outcome, recipe, config, None if codec else codec_folder(config.model))
-        return outcome
+        pictures = start.pictures(config.data, config, config.mirror)
+        recipe = PriorRecipe(chosen, pictures, config, start.cache, start.accelerator)
+        source = None if codec else codec_folder(config.model)
+        return start.train(recipe, config, lambda outcome: _export(outcome, recipe, config, source))
 
 
 def _initial(config: PriorTraining, channels: int) -> nn.Module:

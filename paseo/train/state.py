@@ -52,7 +52,7 @@ def _tensors(net: nn.Module) -> list[Tensor]:
 
 
 def save_checkpoint(
-    folder: Path, net: nn.Module, ema: Ema, optimizer: torch.optim.Optimizer, meta: dict[str, Any]
+    folder: Path, net: nn.Module, ema: Ema, optimizer: torch.optim.Optimizer, meta: dict[str, object]
 ) -> None:
     """Replace the run's checkpoint; after a crash at any moment either the old or the new one is whole."""
     names = _parameter_names(net, optimizer)

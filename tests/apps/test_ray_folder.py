@@ -9,8 +9,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from paseo.apps.cli.main import app
-from paseo.apps.far import Tars, far_jobs
+from paseo.apps.far import far_jobs
 from paseo.apps.ray_folder import UNIT, units
+from paseo.apps.sinks import Tars
 
 FAST = ["-t", "sr4", "--set", "steps=3"]
 

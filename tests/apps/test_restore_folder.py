@@ -16,11 +16,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from paseo.apps.cli.main import app
-from paseo.apps.far import Tars, count, entries_of, far_jobs
+from paseo.apps.far import count, entries_of, far_jobs
 from paseo.apps.folder import Folder, Pass
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
 from paseo.apps.progress import Progress, spell
+from paseo.apps.sinks import Tars
 from paseo.recipe import Request, resolve
 
 FAST = ["-t", "sr4", "--set", "steps=3"]

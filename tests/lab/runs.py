@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.config import load_config
 from paseo.lab.bench.plan import make_plan, write
 
@@ -52,5 +52,5 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in files}
 
 
-def store(folder: Path) -> Store:
-    return Store(folder)
+def store(folder: Path) -> CellStore:
+    return CellStore(folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tiny_model import make_pictures
 
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.config import parse_config
 from paseo.lab.bench.plan import BenchPlan, make_plan, write
 from paseo.lab.bench.run import run
@@ -53,7 +53,7 @@ def test_another_denoiser_is_another_model(tmp_path: Path) -> None:
     plan = planned(one, tmp_path)
     write(plan, tmp_path / "run")
     assert run(tmp_path / "run").done == len(plan.cells) == 1
-    store = Store(tmp_path / "run")
+    store = CellStore(tmp_path / "run")
     assert planned(one, tmp_path).summary(store)["done"] == 1
     assert planned(two, tmp_path).summary(store)["done"] == 0
     assert planned(one, tmp_path, prompt="a cat").summary(store)["done"] == 0

@@ -10,7 +10,7 @@ import pytest
 from runs import config_file, planned
 
 from paseo.errors import BadInput
-from paseo.lab.bench.cells import Store, read_plan, units
+from paseo.lab.bench.cells import CellStore, read_plan, units
 from paseo.lab.bench.config import load_config
 from paseo.lab.bench.plan import make_plan
 
@@ -181,5 +181,5 @@ def test_planning_again_keeps_results(tmp_path: Path, tiny: Path, photos: Path) 
         tasks=["sr4"],
         methods=[{"name": n, "settings": {"steps": 3}} for n in ("paseo", "silo")],
     )
-    store = Store(folder)
+    store = CellStore(folder)
     assert [store.done(cell) for cell in read_plan(folder)] == [True, True, False, False]

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from paseo.errors import BadInput
 from paseo.lab.bench import aggregate
-from paseo.lab.bench.aggregate import Interval, Summary, bootstrap, frechet
+from paseo.lab.bench.aggregate import Bootstrapped, Summary, bootstrap, frechet
 from paseo.lab.bench.cells import read_plan
 from paseo.lab.bench.chart import Dot, front, label_rows, scatter, ticks
 from paseo.lab.bench.grids import box, chosen_images
@@ -184,7 +184,7 @@ def test_best_bold_second_underlined_ties_share() -> None:
     """At the printed precision, as in the paper; the second is the next distinct value."""
     values = {"a": 0.1001, "b": 0.0999, "c": 0.2, "d": 0.3}
     summaries = [
-        Summary("sr4", name, 1, 1, 0, 1, 1, metrics={"lpips": Interval(v, v, v)})
+        Summary("sr4", name, 1, 1, 0, 1, 1, metrics={"lpips": Bootstrapped(v, v, v)})
         for name, v in values.items()
     ]
     lower = marked("t", summaries, [Column("x", lambda s: s.metrics["lpips"].mean, 2)])
@@ -198,7 +198,7 @@ def test_best_bold_second_underlined_ties_share() -> None:
 def test_a_mean_over_fewer_images_is_not_marked() -> None:
     """The best value comes from two of three images: it cannot be set against the others, its time can."""
     summaries = [
-        Summary("sr4", name, n, n, 0, n, 1, metrics={"lpips": Interval(v, v, v)})
+        Summary("sr4", name, n, n, 0, n, 1, metrics={"lpips": Bootstrapped(v, v, v)})
         for name, v, n in (("a", 0.1, 2), ("b", 0.2, 3))
     ]
     for any_images, marks in ((False, ["", "best"]), (True, ["best", "second"])):

@@ -18,7 +18,7 @@ from paseo.errors import BadInput
 from paseo.lab.bench.run import run as compute
 from paseo.lab.paper import PRIORS, TASKS, under
 from paseo.lab.reproduce import affine, anchors, draws, inpaint, main, ofat, steps
-from paseo.lab.reproduce.findings import Finding, verdict
+from paseo.lab.reproduce.findings import PaperFinding, verdict
 
 EXPERIMENTS = (
     *("main", "coco", "anchors", "ofat", "steps", "cg", "one-iteration", "draws", "inpaint", "jacobian"),
@@ -53,7 +53,7 @@ def test_every_experiment_runs_and_explains_itself(
     assert (
         verdict(
             [
-                Finding(**{k: f[k] for k in ("statement", "paper", "here", "holds")})
+                PaperFinding(**{k: f[k] for k in ("statement", "paper", "here", "holds")})
                 for f in document["findings"]
             ]
         )
@@ -179,7 +179,7 @@ def published_rows(task: str) -> dict[str, tuple[float, ...]]:
 
 def test_main_findings_on_the_papers_figures() -> None:
     """SD3.5: first or second everywhere and first on four, faster, leaner (but DING), JPEG hardest."""
-    from paseo.lab.bench.aggregate import Bench, Interval, Summary
+    from paseo.lab.bench.aggregate import Bench, Bootstrapped, Summary
     from paseo.lab.bench.config import parse_config
 
     config = parse_config(
@@ -195,7 +195,7 @@ def test_main_findings_on_the_papers_figures() -> None:
         (task, method): Summary(
             *(task, method, 1, 1, 0, 1, 53),
             values={"lpips": {"an image": v}, "psnr": {"an image": p}},
-            metrics={"psnr": Interval(p, p, p), "lpips": Interval(v, v, v)},
+            metrics={"psnr": Bootstrapped(p, p, p), "lpips": Bootstrapped(v, v, v)},
             cost={"cpu_seconds": s, "extra_bytes": g * 2**30},
         )
         for task in TASKS

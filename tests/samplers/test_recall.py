@@ -18,7 +18,7 @@ from paseo.noise import Noise
 from paseo.operators.exact import LatentMatrix
 from paseo.priors import GaussianPrior, as_flow, as_ve, as_vp
 from paseo.samplers import PASEO
-from paseo.samplers.recall import Pair, Recall, Seen, bounded, coefficients, combined
+from paseo.samplers.recall import Recall, Secant, Seen, bounded, coefficients, combined
 from paseo.schedule import VP, Flow, Point, SD3Flow
 from samplers.small import F64, Counting, D, Q, Smooth, conv_problem, normal, prior, problem
 
@@ -101,7 +101,7 @@ def test_pairs_stay_exact_from_level_to_level() -> None:
 
 def test_lines_3_and_4_are_c_equal_to_one() -> None:
     """c = 1 recalls the denoiser's own answer; one pair has a closed form."""
-    pair = Pair(normal(2, D), normal(2, D, seed=1), normal(2, Q, seed=2))
+    pair = Secant(normal(2, D), normal(2, D, seed=1), normal(2, Q, seed=2))
     torch.testing.assert_close(combined(torch.ones(2, 1, dtype=F64), [pair.d]), pair.d)
     b = normal(2, Q, seed=3)
     w, dD = pair.w, (pair.D * pair.d).sum(1)
@@ -111,14 +111,14 @@ def test_lines_3_and_4_are_c_equal_to_one() -> None:
 
 
 def test_lengths_of_pairs_do_not_matter_and_doubled_pairs_do_no_harm() -> None:
-    a = Pair(normal(2, D), normal(2, D) + 0.1 * normal(2, D, seed=9), normal(2, Q, seed=2))
-    c = Pair(normal(2, D, seed=4), normal(2, D, seed=4), normal(2, Q, seed=6))
+    a = Secant(normal(2, D), normal(2, D) + 0.1 * normal(2, D, seed=9), normal(2, Q, seed=2))
+    c = Secant(normal(2, D, seed=4), normal(2, D, seed=4), normal(2, Q, seed=6))
     b = normal(2, Q, seed=3)
 
-    def step(pairs: list[Pair]) -> Tensor:
+    def step(pairs: list[Secant]) -> Tensor:
         return combined(coefficients(pairs, b, 0.1), [p.d for p in pairs])
 
-    scaled = Pair(*(1e-4 * part for part in a))
+    scaled = Secant(*(1e-4 * part for part in a))
     torch.testing.assert_close(step([scaled, c]), step([a, c]))
     torch.testing.assert_close(
         step([a, a]), step([a]), rtol=2e-3, atol=1e-9

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paseo.apps.console import JsonOption, emit, progress
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from paseo.models import Model
 
 
 def check_operator(
@@ -76,7 +81,7 @@ def check_operator(
     )
 
 
-def _images(model: Any, given: list[Path] | None, count: int) -> Any:
+def _images(model: Model, given: list[Path] | None, count: int) -> Tensor:
     """(B,3,s,s) in [0,1] at the model's size."""
     import torch
 

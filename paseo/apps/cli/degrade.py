@@ -72,7 +72,7 @@ def degrade(
     chosen = resolve(
         Request(task=task or ("" if mask is not None else "sr4"), mask=mask is not None, sigma_y=sigma)
     )
-    measurement = Measurement(chosen, mask, seed, lift)
+    measurement = DegradeJob(chosen, mask, seed, lift)
     jobs = collect(inputs or [], out)
     outcome = run_jobs(
         jobs,
@@ -90,7 +90,7 @@ def degrade(
 
 
 @dataclass(frozen=True)
-class Measurement:
+class DegradeJob:
     """One `paseo degrade`; called once per file."""
 
     recipe: Recipe

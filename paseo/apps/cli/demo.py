@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -46,7 +46,7 @@ def demo(
     emit(json, result.as_json() | {"picture": str(picture)}, f"{table(header, lines)}\n\n{picture}")
 
 
-def _figures(a: dict[str, Any]) -> list[str]:
+def _figures(a: dict[str, object]) -> list[str]:
     return [
         f"{a['psnr']:.2f}",
         "-" if a["lpips"] is None else f"{a['lpips']:.3f}",

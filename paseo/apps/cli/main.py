@@ -48,7 +48,7 @@ Every verb explains itself with --help, and takes --json FILE (or - for stdout).
 ALLOW_CODE = "--allow-code"
 
 
-class Frame(TyperGroup):
+class CommandGroup(TyperGroup):
     """Turns our own errors into one line and exit code 2, wherever a verb raises them; knows what was
     typed.
     """
@@ -81,7 +81,7 @@ class Frame(TyperGroup):
 
 app = typer.Typer(
     name="paseo",
-    cls=Frame,
+    cls=CommandGroup,
     help=HELP,
     no_args_is_help=True,
     add_completion=False,

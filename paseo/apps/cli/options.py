@@ -31,7 +31,7 @@ def parse_options(
     return kind(**{name: value for name, value in given.items() if value is not MISSING}), target
 
 
-def _add(parser: argparse.ArgumentParser, f: Field[Any], hint: Any) -> None:
+def _add(parser: argparse.ArgumentParser, f: Field[Any], hint: object) -> None:
     required = f.default is MISSING and f.default_factory is MISSING
     shown = "required" if required else f"default: {_words(f.default)}"
     options: dict[str, Any] = {
@@ -57,7 +57,7 @@ def _add(parser: argparse.ArgumentParser, f: Field[Any], hint: Any) -> None:
         parser.add_argument(flag, type=_reader(hint, f.name), metavar=_metavar(inner), **options)
 
 
-def _reader(hint: Any, name: str) -> Any:
+def _reader(hint: object, name: str) -> Any:
     def read(text: str) -> Any:
         try:
             return parse(text, hint, name)
@@ -67,7 +67,7 @@ def _reader(hint: Any, name: str) -> Any:
     return read
 
 
-def _metavar(hint: Any) -> Any:
+def _metavar(hint: object) -> Any:
     if get_origin(hint) is Literal:
         return "|".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:
@@ -75,7 +75,7 @@ def _metavar(hint: Any) -> Any:
     return {int: "N", float: "X", Path: "PATH"}.get(hint, "NAME")
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

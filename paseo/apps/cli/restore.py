@@ -3,17 +3,70 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from paseo.apps.console import JsonOption, emit, say
+from paseo.apps.wishes import Wish, Wishes, asked, takes
 
 if TYPE_CHECKING:
     from paseo.apps.loop import Outcome
     from paseo.recipe import Request
 
 
+class RestoreOptions(Wishes, total=False):
+    """What `paseo restore` takes besides: what makes the request."""
+
+    task: Annotated[
+        str,
+        Wish(
+            "",
+            "What happened to the images: jpeg:QUALITY, blur:WIDTH, motion:LENGTH@ANGLE, sr:FACTOR, "
+            "noise:SIGMA, a chain such as blur:1.5,sr:2,jpeg:60; the paper's sr4, sr8, blur, inpaint, jpeg; "
+            "module:function; or auto, which reads it off each file. An operator knows its own.",
+            ("--task", "-t"),
+        ),
+    ]
+    model: Annotated[
+        str,
+        Wish(
+            "auto",
+            "The prior: an embedded model (see `paseo models`), a folder, or a hub id; or auto.",
+            ("--model", "-m"),
+        ),
+    ]
+    operator: Annotated[
+        str | None, Wish(None, "Folder of an operator of your own; otherwise the model's for the task.")
+    ]
+    mask: Annotated[
+        Path | None,
+        Wish(None, "For inpainting: image whose white parts are filled, or a folder of such images."),
+    ]
+    degrade: Annotated[
+        bool, Wish(False, "The inputs are sharp: degrade them first, then restore.", ("--degrade",))
+    ]
+    assignments: Annotated[
+        list[str] | None,
+        Wish(None, "Change a setting of the sampler.", ("--set",), metavar="FIELD=VALUE"),
+    ]
+    device: Annotated[str | None, Wish(None, "Where it runs: auto, cpu, cuda, mps.")]
+    dtype: Annotated[str | None, Wish(None, "Precision of the network: fp32, bf16, fp16.")]
+    offload: Annotated[bool, Wish(False, "Stable Diffusion: keep idle parts in main memory.", ("--offload",))]
+    tiling: Annotated[
+        bool, Wish(False, "Stable Diffusion: encode and decode large images in tiles.", ("--tiling",))
+    ]
+    no_t5: Annotated[bool, Wish(False, "SD3: leave the largest text encoder out.", ("--no-t5",))]
+
+
+def _option(name: str, hint: object, wish: Wish) -> object:
+    """A wish as typer reads it."""
+    flags = wish.flags or ("--" + name.replace("_", "-"),)
+    option = typer.Option(*flags, help=wish.words, min=wish.low, metavar=wish.metavar)
+    return Annotated[hint, option]  # ty: ignore[invalid-type-form]  (both are known only here)
+
+
+@takes(RestoreOptions, _option)
 def restore(
     inputs: Annotated[
         list[str] | None,
@@ -31,72 +84,6 @@ def restore(
             help="Folder for the results; a .tar; s3://…; or the name of one .png, .jpg, .webp or .tif.",
         ),
     ] = "restored",
-    task: Annotated[
-        str,
-        typer.Option(
-            "--task",
-            "-t",
-            help="What happened to the images: jpeg:QUALITY, blur:WIDTH, motion:LENGTH@ANGLE, sr:FACTOR, "
-            "noise:SIGMA, a chain such as blur:1.5,sr:2,jpeg:60; the paper's sr4, sr8, blur, inpaint, jpeg; "
-            "module:function; or auto, which reads it off each file. An operator knows its own.",
-        ),
-    ] = "",
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="The prior: an embedded model (see `paseo models`), a folder, or a hub id; or auto.",
-        ),
-    ] = "auto",
-    operator: Annotated[
-        str | None,
-        typer.Option(help="Folder of an operator of your own; otherwise the model's for the task."),
-    ] = None,
-    method: Annotated[str, typer.Option(help="The sampler.")] = "paseo",
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Whose kept settings: ffhq/sd35, coco/sd35, faces-128, a folder; the model's otherwise."
-        ),
-    ] = None,
-    samples: Annotated[
-        int,
-        typer.Option(
-            "--samples", "-n", min=1, max=4096, help="Draws per image; several also give mean and spread."
-        ),
-    ] = 1,
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=2**62, help="Seed of the first draw; draw k uses seed+k. The same for every file."
-        ),
-    ] = 0,
-    mask: Annotated[
-        Path | None,
-        typer.Option(help="For inpainting: image whose white parts are filled, or a folder of such images."),
-    ] = None,
-    sigma: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            help="Noise of the measurement: standard deviation for images in [0,1]; the task's otherwise.",
-        ),
-    ] = None,
-    degrade: Annotated[
-        bool, typer.Option("--degrade", help="The inputs are sharp: degrade them first, then restore.")
-    ] = False,
-    keep_known: Annotated[
-        bool | None,
-        typer.Option(
-            "--keep-known/--no-keep-known",
-            help="Inpainting: copy the seen pixels from the input. With --mask it is on.",
-        ),
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting of the sampler."),
-    ] = None,
     batch: Annotated[
         str | None,
         typer.Option(
@@ -117,26 +104,11 @@ def restore(
     address: Annotated[
         str | None, typer.Option(help="Ray: a running cluster, auto finds one; else one is started here.")
     ] = None,
-    prompt: Annotated[str | None, typer.Option(help="Stable Diffusion: what the image shows.")] = None,
-    negative_prompt: Annotated[
-        str | None, typer.Option(help="Stable Diffusion: what it does not show.")
-    ] = None,
-    guidance: Annotated[
-        float | None, typer.Option(help="Stable Diffusion: how far to follow the prompt; 1 as trained.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="Where it runs: auto, cpu, cuda, mps.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Precision of the network: fp32, bf16, fp16.")] = None,
-    offload: Annotated[
-        bool, typer.Option("--offload", help="Stable Diffusion: keep idle parts in main memory.")
-    ] = False,
-    tiling: Annotated[
-        bool, typer.Option("--tiling", help="Stable Diffusion: encode and decode large images in tiles.")
-    ] = False,
-    no_t5: Annotated[bool, typer.Option("--no-t5", help="SD3: leave the largest text encoder out.")] = False,
     replay: Annotated[
         Path | None, typer.Option(metavar="SIDECAR", help="Repeat the run that this JSON file records.")
     ] = None,
     json: JsonOption = None,
+    **typed: Unpack[RestoreOptions],
 ) -> None:
     """Restore images: draws from the posterior, given a degraded image.
 
@@ -163,6 +135,7 @@ def restore(
     from paseo.apps.runs import Wanted, run
     from paseo.lab.bench.run import Shard
     from paseo.recipe import resolve
+    from paseo.seeds import of_draws
 
     part = Shard.parse(shard)
     if replay is not None:
@@ -171,31 +144,10 @@ def restore(
         jobs, work = recorded(replay, [Path(given) for given in inputs or []], Path(out))
         wanted = Wanted(work, jobs, out, fill=True)
     else:
-        recipe = resolve(
-            requested(
-                task=task,
-                model=model,
-                operator=operator,
-                method=method,
-                preset=preset,
-                mask=mask,
-                sigma=sigma,
-                keep_known=keep_known,
-                assignments=assignments,
-                prompt=prompt,
-                negative_prompt=negative_prompt,
-                guidance=guidance,
-                device=device,
-                dtype=dtype,
-                offload=offload,
-                tiling=tiling,
-                no_t5=no_t5,
-                degrade=degrade,
-            )
-        )
-        seeds = tuple(range(seed, seed + samples))
-        draws, together = batches(batch, samples)
-        plan = Plan(recipe, mask, seeds, degrade, draws, together)
+        seeds = of_draws(typed["seed"], typed["samples"])
+        draws, together = batches(batch, len(seeds))
+        recipe = resolve(requested(typed))
+        plan = Plan(recipe, typed["mask"], seeds, typed["degrade"], draws, together)
         wanted = Wanted.of(Restoration(plan), inputs or [], out, part, skip=skip_existing)
     outcome = run(wanted, engine, address, keep=json is not None, quiet=json == "-")
     _report(outcome, replay, json)
@@ -213,61 +165,22 @@ def batches(text: str | None, samples: int) -> tuple[int, int | None]:
     return int(text), max(1, int(text) // samples)
 
 
-def requested(
-    *,
-    task: str = "",
-    model: str = "auto",
-    operator: str | None = None,
-    method: str = "paseo",
-    preset: str | None = None,
-    mask: Path | None = None,
-    sigma: float | None = None,
-    keep_known: bool | None = None,
-    assignments: list[str] | None = None,
-    prompt: str | None = None,
-    negative_prompt: str | None = None,
-    guidance: float | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-    offload: bool = False,
-    tiling: bool = False,
-    no_t5: bool = False,
-    degrade: bool = False,
-    **others: object,
-) -> Request:
-    """What was typed, as a request; `others` are options that are not the recipe's, such as the seed."""
+def requested(typed: RestoreOptions) -> Request:
+    """What was typed, as a request; the seed and the number of draws are not the recipe's."""
     from paseo.models import AUTO
     from paseo.recipe import Request
 
+    options = {name: typed[name] or None for name in ("device", "dtype", "offload", "tiling")}
     return Request(
-        model=model,
-        task=task or ("" if degrade else AUTO),  # a sharp picture does not tell what to do to it
-        mask=mask is not None,
-        operator=operator,
-        method=method,
-        preset=preset,
-        settings=assignments or (),
-        prompt=prompt,
-        negative_prompt=negative_prompt,
-        guidance=guidance,
-        sigma_y=sigma,
-        keep_known=keep_known,
-        options={
-            "device": device,
-            "dtype": dtype,
-            "offload": offload or None,
-            "tiling": tiling or None,
-            "t5": False if no_t5 else None,
-        },
+        model=typed["model"],
+        # a sharp picture does not tell what to do to it
+        task=typed["task"] or ("" if typed["degrade"] else AUTO),
+        mask=typed["mask"] is not None,
+        operator=typed["operator"],
+        settings=typed["assignments"] or (),
+        options={**options, "t5": False if typed["no_t5"] else None},
+        **asked(typed),
     )
-
-
-def _with_notes(result: dict[str, Any], bar: Any) -> dict[str, Any]:
-    """What was found out about one file, said as it is found."""
-    for note in result["notes"]:
-        bar.clear()
-        say(note)
-    return result
 
 
 def _report(outcome: Outcome, replay: Path | None, json: str | None) -> None:

@@ -6,7 +6,7 @@ report.py   rows, table and contact sheet of both
 """
 
 from paseo.apps.demo.exact import run_exact
-from paseo.apps.demo.report import Demo, Row, joined
+from paseo.apps.demo.report import Demo, DemoRow, joined
 from paseo.apps.demo.samples import run_samples
 
-__all__ = ["Demo", "Row", "joined", "run_exact", "run_samples"]
+__all__ = ["Demo", "DemoRow", "joined", "run_exact", "run_samples"]

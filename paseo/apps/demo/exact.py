@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from paseo.apps.demo.report import MEASUREMENT, Demo, Row, score
+from paseo.apps.demo.report import MEASUREMENT, Demo, DemoRow, score
 from paseo.codecs.identity import IdentityCodec
 from paseo.images import to_unit
 from paseo.noise import Noise
@@ -30,7 +30,7 @@ R = 2 * SIGMA_Y / CODEC.std  # the noise of a latent measurement
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenThrough:
     """An exact operator as a degradation: the measurement has the image's size."""
 
     operator: Callable[[Tensor], Tensor]
@@ -71,7 +71,7 @@ def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], Any] = lambda
             prior=prior,
             codec=CODEC,
             operator=operator,
-            degradation=Seen(operator, task),
+            degradation=SeenThrough(operator, task),
             sampler=sampler,
             sigma_y=SIGMA_Y,
             seeds=range(seed, seed + draws),
@@ -100,7 +100,7 @@ def run_exact(draws: int = 8, seed: int = 0, advance: Callable[[], Any] = lambda
     )
 
 
-def exact_answer(operator: Any, y_z: Tensor) -> tuple[Tensor, Tensor]:
+def exact_answer(operator: object, y_z: Tensor) -> tuple[Tensor, Tensor]:
     """Mean (1,3,H,W) and standard deviation (H,W) of the posterior, in [0,1] units; the channels are alike
     and independent.
     """
@@ -110,14 +110,14 @@ def exact_answer(operator: Any, y_z: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (exact.std().float() * CODEC.std / 2).squeeze().expand(SIDE, SIDE)
 
 
-def _rows(task: str, truth: Tensor, y: Tensor, mean: Tensor, result: Restored) -> list[Row]:
+def _rows(task: str, truth: Tensor, y: Tensor, mean: Tensor, result: Restored) -> list[DemoRow]:
     fixed = [
-        Row("exact", task, name, "clouds", None, *score(x, truth)[0], 0, 0.0)
+        DemoRow("exact", task, name, "clouds", None, *score(x, truth)[0], 0, 0.0)
         for name, x in ((MEASUREMENT, y), ("exact mean", mean))
     ]
     each = round(result.seconds / len(result.images), 3)
     scores = score(result.images, truth.expand_as(result.images))
     return fixed + [
-        Row("exact", task, "paseo", "clouds", s, *both, result.nfe, each)
+        DemoRow("exact", task, "paseo", "clouds", s, *both, result.nfe, each)
         for s, both in zip(result.seeds, scores, strict=True)
     ]

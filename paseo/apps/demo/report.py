@@ -18,7 +18,7 @@ MEASUREMENT = "measurement"  # the lifted measurement itself, as a method to bea
 
 
 @dataclass(frozen=True)
-class Row:
+class DemoRow:
     """One image restored once."""
 
     model: str
@@ -36,7 +36,7 @@ class Row:
 class Demo:
     """All rows and the picture."""
 
-    rows: list[Row]
+    rows: list[DemoRow]
     sheet: Image.Image
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -45,7 +45,7 @@ class Demo:
 
     def averages(self) -> list[dict[str, Any]]:
         """Mean of each model, task and method, in the order of the rows."""
-        groups: dict[tuple[str, str, str], list[Row]] = {}
+        groups: dict[tuple[str, str, str], list[DemoRow]] = {}
         for row in self.rows:
             groups.setdefault((row.model, row.task, row.method), []).append(row)
         return [

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paseo.apps.demo.report import MEASUREMENT, Demo, Row, score
+from paseo.apps.demo.report import MEASUREMENT, Demo, DemoRow, score
 from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.images import find_images, fit_square, read, to_signed, to_unit
@@ -41,7 +41,7 @@ def run_samples(
     recipes = {name: resolve(Request(model=model, task=name, method=method)) for name in tasks}
     # what is missing is missed before anything is computed
     operators = {name: load_operator_of(recipe, loaded).operator for name, recipe in recipes.items()}
-    rows: list[Row] = []
+    rows: list[DemoRow] = []
     cells: list[list[Tensor]] = []
     for name in tasks:
         task = find_task(name)
@@ -92,15 +92,15 @@ def _rows(
     lifted: Tensor,
     result: Restored,
     draws: int,
-) -> list[Row]:
+) -> list[DemoRow]:
     rows = [
-        Row(model, task, MEASUREMENT, n, None, p, d, 0, 0.0)
+        DemoRow(model, task, MEASUREMENT, n, None, p, d, 0, 0.0)
         for n, (p, d) in zip(names, score(lifted, truth), strict=True)
     ]
     each = round(result.seconds / len(result.images), 3)
     scores = score(result.images, truth.repeat_interleave(draws, 0))
     for i, (p, d) in enumerate(scores):
-        rows.append(Row(model, task, method, names[i // draws], result.seeds[i], p, d, result.nfe, each))
+        rows.append(DemoRow(model, task, method, names[i // draws], result.seeds[i], p, d, result.nfe, each))
     return rows
 
 

@@ -20,7 +20,7 @@ from paseo.operators.net import OperatorNet
 from paseo.units import to_signed, to_unit
 
 
-def to_batch(image: Any) -> Tensor:
+def to_batch(image: object) -> Tensor:
     """PIL, array (h,w,3) or tensor (3,h,w), one or several of one size → (B,3,h,w) float32 in [0,1]."""
     if isinstance(image, list | tuple):
         if not image:
@@ -50,7 +50,7 @@ def to_batch(image: Any) -> Tensor:
     )
 
 
-def to_mask(mask_image: Any, count: int) -> Mask:
+def to_mask(mask_image: object, count: int) -> Mask:
     """White (≥ ½) is what is to be filled, as in diffusers; one mask for all images, or one for each."""
     if isinstance(mask_image, list | tuple):
         holes = torch.cat([_hole(entry) for entry in mask_image])
@@ -63,7 +63,7 @@ def to_mask(mask_image: Any, count: int) -> Mask:
     return Mask.from_hole(holes)
 
 
-def _hole(mask: Any) -> Tensor:
+def _hole(mask: object) -> Tensor:
     """(B,1,H,W) in [0,1]."""
     if isinstance(mask, Image.Image):
         return torch.from_numpy(np.array(mask.convert("L"))).float()[None, None] / 255

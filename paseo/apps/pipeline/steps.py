@@ -14,7 +14,7 @@ Callback = Callable[[Any, int, float, dict[str, Tensor]], dict[str, Tensor] | No
 TENSORS = ("latents", "clean_latents")  # what a callback may ask for: x and z of a step
 
 
-class Watcher:
+class StepWatcher:
     """The `watch` hook of a pipeline's run; remembers the last clean estimate for an interrupted run."""
 
     def __init__(self, pipe: Any, bar: Any, callback: Callback | None, wanted: Sequence[str]) -> None:

@@ -191,7 +191,7 @@ class Gate:
             raise Refused(403, "Requests of other pages are not answered.")
 
     def check_place(self, path: str) -> None:
-        """Files that may be had, and corners of gradio that are closed."""
+        """Files that may be read, and parts of gradio that are closed."""
         inner = path.removeprefix("/gradio_api").lstrip("/")
         if inner.startswith(CLOSED) or path.startswith(MONITORING):
             raise Refused(404, "Not found.")
@@ -235,7 +235,7 @@ def _only_admitted(path: object, root: Path, samples: frozenset[Path]) -> Path:
         raise Refused(403, str(error)) from None
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
+def _objects(value: object) -> Iterator[dict[str, object]]:
     """Every object in a JSON value, without recursion."""
     waiting = [value]
     while waiting:

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from paseo.apps.ui import look
 from paseo.apps.ui.form import Form
 from paseo.apps.ui.handlers import PageState
-from paseo.apps.ui.results import Result
-from paseo.apps.ui.wiring import ASKED, cancel, comparable, filled_in, typed, with_request
-from paseo.apps.ui.work import Progress
+from paseo.apps.ui.results import ShownResult
+from paseo.apps.ui.wiring import (
+    ASKED,
+    Update,
+    Visitor,
+    Widgets,
+    cancel,
+    comparable,
+    filled_in,
+    typed,
+    with_request,
+)
+from paseo.apps.ui.work import RunProgress
 from paseo.samplers import METHODS
 
 COMPARED = ("paseo", "silo", "ldps")  # ticked at first
 
 
-def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
+def compare_tab(gr: ModuleType, state: PageState, ask: Widgets) -> None:
     model, task = state.models[0], state.task_choices(state.models[0])[0][1]
     able = state.method_choices(model, task)
     start = [name for _, name in able if name in COMPARED]
@@ -58,9 +69,9 @@ def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
             buttons=["fullscreen"],
         )
     kept = gr.State({})
-    quick: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    quick: dict[str, object] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
-    def begin(request: Any) -> tuple[Any, Any, str, Any]:
+    def begin(request: Visitor) -> tuple[Update, Update, str, Update]:
         state.begin(request.session_hash or "")
         return (
             gr.update(interactive=False),
@@ -69,7 +80,7 @@ def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
             gr.update(visible=False),
         )
 
-    def work(*values: Any, request: Any) -> Iterator[list[Any]]:
+    def work(*values: Any, request: Visitor) -> Iterator[list[object]]:
         *asked, methods, limit = values
         form = filled_in(state, ask, asked, ["paseo", 1, []])
         if isinstance(form, Form):
@@ -77,18 +88,18 @@ def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
         if not isinstance(form, Form):
             yield [look.note(str(form), bad=True), *[gr.skip()] * 7]
             return
-        done: dict[str, Result] = {}
+        done: dict[str, ShownResult] = {}
         problems: list[str] = []
         for method, news in state.compare(
             form, methods, request.session_hash or "", int(limit) if limit else None
         ):
             title = METHODS[method].title if method in METHODS else method
-            if isinstance(news, Progress):
+            if isinstance(news, RunProgress):
                 yield [
                     look.bar(news, f"{title}, {len(done) + len(problems) + 1} of {len(methods)}:"),
                     *[gr.skip()] * 7,
                 ]
-            elif isinstance(news, Result):
+            elif isinstance(news, ShownResult):
                 done[title] = news
                 yield [gr.skip(), gr.update(visible=True), *_side_by_side(gr, done)]
             else:
@@ -109,15 +120,16 @@ def compare_tab(gr: Any, state: PageState, ask: dict[str, Any]) -> None:
     for choice in (left, right):
         choice.input(_pair, [left, right, kept], slider, **quick)
 
-    def methods_of(model: str, task: str, before: list[str]) -> Any:
-        able = state.method_choices(model, task)
+    def methods_of(model: str, task: str, preset: str, before: list[str]) -> Update:
+        able = state.method_choices(model, task, preset)
         names = [c[1] for c in able]
         return gr.update(choices=able, value=[m for m in before if m in names])
 
-    ask["task"].change(methods_of, [ask["model"], ask["task"], chosen], chosen, **quick)
+    for trigger in (ask["task"].change, ask["preset"].change):
+        trigger(methods_of, [ask["model"], ask["task"], ask["preset"], chosen], chosen, **quick)
 
 
-def _side_by_side(gr: Any, done: dict[str, Result]) -> list[Any]:
+def _side_by_side(gr: ModuleType, done: dict[str, ShownResult]) -> list[object]:
     first = next(iter(done.values()))
     pictures = {"measurement": str(first.before)}
     pictures |= {"original": str(first.original)} if first.original is not None else {}
@@ -134,5 +146,5 @@ def _side_by_side(gr: Any, done: dict[str, Result]) -> list[Any]:
     return [shown, table, *updates, pictures, (pictures[sides[0]], pictures[sides[1]])]
 
 
-def _pair(left: str | None, right: str | None, kept: dict[str, str]) -> Any:
+def _pair(left: str | None, right: str | None, kept: dict[str, str]) -> tuple[str, str] | None:
     return (kept[left], kept[right]) if left in kept and right in kept else None

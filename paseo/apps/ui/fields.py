@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from paseo.samplers import METHODS
 from paseo.setting import Setting, settings_of
@@ -25,7 +25,7 @@ class Field:
 
 
 @cache
-def fields_of(cls: type[Any]) -> tuple[Field, ...]:
+def fields_of(cls: type) -> tuple[Field, ...]:
     """The settings of a sampler class in the order it declares them."""
     return tuple(_field(s) for s in settings_of(cls))
 
@@ -44,7 +44,7 @@ def most(kind: Kind) -> int:
     return max(sum(f.kind == kind for f in fields_of(m.cls)) for m in METHODS.values())
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as `--set` would read it back."""
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))

@@ -9,16 +9,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.apps.ui.form import Form, prepare
-from paseo.apps.ui.results import Result, collect
+from paseo.apps.ui.results import ShownResult, collect
 from paseo.apps.ui.sliders import TITLES, choice_of, example
-from paseo.apps.ui.work import Progress, run
-from paseo.base import Problem
+from paseo.apps.ui.work import RunProgress, run
+from paseo.base import Problem, Sampler
 from paseo.degrade import task as find_task
 from paseo.degrade import tasks
 from paseo.errors import BadInput, Cancelled, PaseoError
@@ -27,8 +26,10 @@ from paseo.problem import pose
 from paseo.recipe import Request, resolve
 from paseo.recipe.family import FAMILY
 from paseo.recipe.load import load_operator_of
+from paseo.recipe.resolve import family_of
 from paseo.samplers import METHODS, within
-from paseo.settings.presets import presets
+from paseo.setting import values_of
+from paseo.settings.presets import fitting, presets
 from paseo.units import to_unit
 
 Choice = tuple[str, str]  # what is shown, what is meant
@@ -76,15 +77,20 @@ class PageState:
             choices.append(("Find out from the file", AUTO))
         return choices
 
-    def method_choices(self, model: str, task: str) -> list[Choice]:
+    def preset_choices(self, model: str) -> list[Choice]:
+        """Whose kept settings may be taken; "" is the model's own."""
+        names = [name for name in fitting(family_of(real_name(model))) if name != real_name(model)]
+        return [("Kept for this model", ""), *((f"Kept for {name}", name) for name in names)]
+
+    def method_choices(self, model: str, task: str, preset: str = "") -> list[Choice]:
         """Methods that can restore this task with this model, asked one by one."""
         task = choice_of(task)
         if (model, task) not in self.methods:
             problem = self._problem(model, task)
             able = [(m.title, m.name) for m in METHODS.values() if m.default.unsupported(problem) is None]
-            able += [(f"{name} (as tuned)", name) for name in _presets_of(model, task) if name not in METHODS]
             self.methods[model, task] = able
-        return self.methods[model, task]
+        named = [name for name in _presets_of(preset or model, task) if name not in METHODS]
+        return self.methods[model, task] + [(f"{name} (as tuned)", name) for name in named]
 
     @torch.no_grad()
     def _problem(self, name: str, task: str) -> Problem:
@@ -103,20 +109,28 @@ class PageState:
 
     # ---- the advanced drawer: boxes of three kinds, as many as the method with most of them needs
 
-    def drawer(self, model: str, task: str, method: str) -> dict[Kind, list[tuple[Field, Any]]]:
+    def drawer(
+        self, model: str, task: str, method: str, preset: str = ""
+    ) -> dict[Kind, list[tuple[Field, object]]]:
         """Settings of the method as tuned for model and task, by kind of box."""
-        values = settings_of(model, task, method)
-        pairs = [(f, values[f.name]) for f in fields_of(type(kept(model, task, method)))]
+        values = settings_of(model, task, method, preset)
+        pairs = [(f, values[f.name]) for f in fields_of(type(kept(model, task, method, preset)))]
         return {
             kind: [(f, v if kind == "switch" else shown(v)) for f, v in pairs if f.kind == kind]
             for kind in KINDS
         }
 
     def assignments(
-        self, model: str, task: str, method: str, names: Sequence[str | None], values: Sequence[Any]
+        self,
+        model: str,
+        task: str,
+        method: str,
+        names: Sequence[str | None],
+        values: Sequence[object],
+        preset: str = "",
     ) -> tuple[str, ...]:
         """What was changed in the drawer, as `--set` takes it. `names` says which box held which setting."""
-        own = settings_of(model, task, method)
+        own = settings_of(model, task, method, preset)
         given = {
             name: shown(value).strip()
             for name, value in zip(names, values, strict=True)
@@ -152,7 +166,7 @@ class PageState:
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def restore(self, form: Form, session: str) -> Iterator[Progress | Result | PaseoError]:
+    def restore(self, form: Form, session: str) -> Iterator[RunProgress | ShownResult | PaseoError]:
         """Progress, then the result; or the error that ended it."""
         cancelled = self.running.setdefault(session, threading.Event())
         try:
@@ -170,7 +184,7 @@ class PageState:
 
     def compare(
         self, form: Form, methods: Sequence[str], session: str, budget: int | None = None
-    ) -> Iterator[tuple[str, Progress | Result | PaseoError]]:
+    ) -> Iterator[tuple[str, RunProgress | ShownResult | PaseoError]]:
         """The methods one after the other, each as tuned, on the same measurement and seed; `budget` limits
         their denoiser calls.
         """
@@ -191,17 +205,18 @@ class PageState:
     def _steps(self, form: Form, method: str, budget: int | None) -> tuple[str, ...]:
         if budget is None:
             return ()
-        return (f"steps={within(kept(form.model, form.task, method), budget).steps}",)
+        sampler = kept(form.model, form.task, method, form.preset or "")
+        return (f"steps={values_of(within(sampler, budget))['steps']}",)
 
 
-def kept(model: str, task: str, method: str) -> Any:
+def kept(model: str, task: str, method: str, preset: str = "") -> Sampler:
     """The sampler as tuned for model and task; numbers behind a slider do not matter here."""
-    return resolve(Request(model=model, task=example(task), method=method)).sampler
+    return resolve(Request(model=model, task=example(task), method=method, preset=preset or None)).sampler
 
 
-def settings_of(model: str, task: str, method: str) -> dict[str, Any]:
+def settings_of(model: str, task: str, method: str, preset: str = "") -> dict[str, object]:
     """The same by field, in the order in which they are declared."""
-    sampler = kept(model, task, method)
+    sampler = kept(model, task, method, preset)
     return {f.name: vars(sampler)[f.name] for f in fields_of(type(sampler))}
 
 

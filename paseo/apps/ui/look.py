@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from types import ModuleType
 
-from paseo.apps.ui.results import Result, score_text
-from paseo.apps.ui.work import Progress
+from paseo.apps.ui.results import ShownResult, score_text
+from paseo.apps.ui.work import RunProgress
 
 CSS = """
 .gradio-container { max-width: 1280px !important; margin: auto; }
@@ -55,7 +55,7 @@ footer { display: none !important; }
 """
 
 
-def theme(gr: Any) -> Any:
+def theme(gr: ModuleType) -> object:
     """Gradio's soft theme with fonts of this machine (none is fetched) and buttons that can be read."""
     soft = gr.themes.Soft(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     return soft.set(
@@ -80,7 +80,7 @@ def note(text: str, *, bad: bool = False) -> str:
     )
 
 
-def bar(progress: Progress, what: str = "") -> str:
+def bar(progress: RunProgress, what: str = "") -> str:
     """A bar with step, denoiser calls and time left."""
     percent = 100 * progress.fraction
     left = "starting" if progress.left is None else f"{clock(progress.left)} left"
@@ -104,7 +104,7 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def finished(result: Result) -> str:
+def finished(result: ShownResult) -> str:
     draws = sum(row.name != "mean" for row in result.rows)
     if result.nfe == 0:
         return note(result.said or "Nothing to restore.")

@@ -24,7 +24,7 @@ SHOWN = 512  # pixels: smaller pictures are enlarged for the page by a whole fac
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class ShownRow:
     """One restored picture and how it scores; without a sharp original only the misfit is known."""
 
     name: str
@@ -34,11 +34,11 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class ShownResult:
     """All that the page shows of a run."""
 
     before: Path  # the measurement at the result's size; like all that is shown, enlarged
-    rows: list[Row]  # the draws, then their mean
+    rows: list[ShownRow]  # the draws, then their mean
     deviation: Path | None
     original: Path | None
     files: list[Path]  # restored PNGs first, the sidecar last
@@ -53,7 +53,7 @@ class Result:
         return self.files[-1]
 
 
-def collect(prepared: Prepared) -> Result:
+def collect(prepared: Prepared) -> ShownResult:
     """Read back what the run wrote, and score it."""
     plan, job = prepared.plan, prepared.job
     record = read_json(job.sidecar)
@@ -73,7 +73,7 @@ def collect(prepared: Prepared) -> Result:
     extra = [plan.mask] if plan.mask is not None else []
     extra += [job.source] if prepared.fitted else []  # what the command line is to be given
     size = read(restored[0]).size
-    return Result(
+    return ShownResult(
         before=_view(shown / "measurement.png", to_unit(inner.lift(to_signed(y), size))[0]),
         rows=rows,
         deviation=_view(shown / "deviation.png", read(std).rgb) if std else None,
@@ -93,7 +93,7 @@ def _view(file: Path, x: Tensor) -> Path:
 
 def _row(
     file: Path, name: str, y: Tensor, sharp: Tensor | None, degradation: Degradation, shown: Path
-) -> Row:
+) -> ShownRow:
     x = read(file).rgb[None]
     scores: dict[str, float] = {}
     if sharp is not None:
@@ -101,7 +101,7 @@ def _row(
         if weights_available() and min(x.shape[-2:]) >= 64:  # the network halves its input five times
             scores["LPIPS"] = float(lpips(x, sharp))
     scores["misfit"] = float(misfit(x, y, degradation))
-    return Row(name, file, _view(shown / file.name, x[0]), scores)
+    return ShownRow(name, file, _view(shown / file.name, x[0]), scores)
 
 
 def enlarged(image: Image.Image) -> Image.Image:

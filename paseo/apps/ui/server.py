@@ -1,6 +1,4 @@
-"""Starting the page: a temporary folder of its own, no analytics, one run at a time, and no file but its own
-to be had.
-"""
+"""Starting the page: a temporary folder of its own, no analytics, one run at a time, only its own files."""
 
 from __future__ import annotations
 
@@ -124,7 +122,7 @@ def temporary_files_in(folder: str) -> Generator[None]:
 
 
 def usable_port(host: str, port: int) -> int:
-    """The port itself if it can be had; for 0 a free one."""
+    """The port itself if it is free; for 0 any free one."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.setsockopt(

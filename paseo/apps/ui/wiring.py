@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
 from paseo.apps.ui import look
 from paseo.apps.ui.admit import admitted
 from paseo.apps.ui.form import OWN, SHOW, Form, painted
 from paseo.apps.ui.handlers import PageState, kept
 from paseo.apps.ui.sliders import CHOICES, choice_of, typed_task
+from paseo.base import Sampler
 from paseo.degrade import tasks
 from paseo.errors import BadInput, PaseoError
 from paseo.images import EXTENSIONS
@@ -26,6 +28,7 @@ ASKED = (
     "picture",
     "way",
     "model",
+    "preset",
     "task",
     "first",
     "second",
@@ -37,20 +40,31 @@ ASKED = (
 )  # in this order to every run
 
 
-def with_request(gr: Any, work: Any) -> Any:
+Update = dict[str, object]  # what gradio is to change of a widget
+Widgets = dict[str, Any]  # gradio's, by our names; they get their events as the class is made
+
+
+class Visitor(Protocol):
+    """Gradio's request, as far as it is read."""
+
+    @property
+    def session_hash(self) -> str | None: ...
+
+
+def with_request(gr: ModuleType, work: Callable[..., Iterator[object]]) -> Callable[..., Iterator[object]]:
     """Gradio hands the request to a parameter annotated with its class."""
 
-    def handler(request: Any, *values: Any) -> Iterator[Any]:
+    def handler(request: Visitor, *values: object) -> Iterator[object]:
         yield from work(*values, request=request)
 
     handler.__annotations__["request"] = gr.Request
     return handler
 
 
-def typed(gr: Any, handler: Any) -> Any:
+def typed(gr: ModuleType, handler: Callable[[Visitor], object]) -> Callable[[Visitor], object]:
     """A handler whose only argument is the request."""
 
-    def call(request: Any) -> Any:
+    def call(request: Visitor) -> object:
         return handler(request)
 
     call.__annotations__["request"] = gr.Request
@@ -58,7 +72,7 @@ def typed(gr: Any, handler: Any) -> Any:
 
 
 def path_only(payload: Any) -> str | None:
-    """The upload's path, undecoded; `Gate` and `own_picture` see to it that it is an upload."""
+    """The upload's path, undecoded; `Gate` and `own_picture` make sure that it is an upload."""
     return None if payload is None else payload.path
 
 
@@ -85,7 +99,7 @@ def uploads_only(component: Any) -> None:
     """
     keep = component.async_move_resource_to_block_cache
 
-    async def local(place: Any) -> Any:
+    async def local(place: object) -> object:
         if "://" in str(place or ""):
             raise BadInput("Pictures are uploaded here, not fetched from elsewhere.")
         return await keep(place)
@@ -93,7 +107,7 @@ def uploads_only(component: Any) -> None:
     component.async_move_resource_to_block_cache = local
 
 
-def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> Form | PaseoError:
+def filled_in(state: PageState, ask: Widgets, asked: Sequence[Any], rest: Sequence[Any]) -> Form | PaseoError:
     """The form, or what is wrong with it: every choice is one of those offered, every number within its
     limits.
     """
@@ -102,11 +116,12 @@ def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> F
     try:
         if values["picture"]:
             values["picture"] = own_picture(state, values["picture"])
-        check_choices(state, values["way"], values["model"], values["task"], method)
+        preset = values["preset"]
+        check_choices(state, values["way"], values["model"], values["task"], method, preset)
         turned = [number(values.pop(name), "slider") for name in ("first", "second")]
         hole = painted(values.pop("editor"))
-        settings = state.assignments(values["model"], values["task"], method, names, pool)
-        check_settings(kept(values["model"], values["task"], method), settings)
+        settings = state.assignments(values["model"], values["task"], method, names, pool, preset)
+        check_settings(kept(values["model"], values["task"], method, preset), settings)
         choice, sigma = values["task"], number(values.pop("sigma"), "noise")
         values["task"] = typed_task(choice, turned)
         own = choice in CHOICES or choice == AUTO  # these say their noise themselves
@@ -114,25 +129,29 @@ def filled_in(state: PageState, ask: dict[str, Any], asked: Any, rest: Any) -> F
         ticked = bool(values.pop("keep_known"))
         known = ticked if hole is not None else None  # the box is about painted holes
         form: dict[str, Any] = {**values, **numbers, "fit": bool(values["fit"]), "keep_known": known}
+        form["preset"] = preset or None
         draws = whole(draws, "number of draws")
         return Form(**form, draws=draws, method=method, hole=hole, settings=settings)
     except PaseoError as error:
         return error
 
 
-def check_choices(state: PageState, way: object, model: object, task: object, method: object) -> None:
+def check_choices(
+    state: PageState, way: object, model: object, task: object, method: object, preset: object
+) -> None:
     """Gradio's widgets are drawn in the browser: what arrives here may be anything."""
     one_of(way, [SHOW, OWN], "way")
     one_of(model, list(state.models), "model")
+    one_of(preset, [name for _, name in state.preset_choices(str(model))], "preset")
     one_of(choice_of(str(task)), [name for _, name in state.task_choices(str(model))], "task")
-    one_of(method, [name for _, name in state.method_choices(str(model), str(task))], "method")
+    one_of(method, [name for _, name in state.method_choices(str(model), str(task), str(preset))], "method")
 
 
 def comparable(state: PageState, form: Form, methods: object, limit: object) -> Form | PaseoError:
     """The form itself, if the methods to compare are offered and the limit of their calls is a number."""
     try:
         for method in methods if isinstance(methods, list) else ():
-            check_choices(state, form.way, form.model, form.task, method)
+            check_choices(state, form.way, form.model, form.task, method, form.preset or "")
         if whole(limit, "limit") > MAX_NFE:
             raise BadInput(f"{limit} denoiser calls are more than the {MAX_NFE} this page makes.")
     except PaseoError as error:
@@ -145,7 +164,7 @@ def one_of(value: object, offered: list[str], what: str) -> None:
         raise BadInput(f"This page does not offer that {what}. Choose one of {', '.join(offered)}.")
 
 
-def check_settings(sampler: Any, settings: tuple[str, ...]) -> None:
+def check_settings(sampler: Sampler, settings: tuple[str, ...]) -> None:
     """A run must end while somebody waits for it."""
     changed = with_settings(sampler, settings)
     for name, value in values_of(changed).items():
@@ -170,10 +189,10 @@ def number(value: object, what: str) -> float:
     raise BadInput(f"The {what} is not a number.")
 
 
-def cancel(state: PageState, request: Any) -> str:
+def cancel(state: PageState, request: Visitor) -> str:
     state.cancel(request.session_hash or "")
     return look.note("Cancelling after the current step …")
 
 
-def leave(state: PageState, request: Any) -> None:
+def leave(state: PageState, request: Visitor) -> None:
     state.leave(request.session_hash or "")

@@ -32,7 +32,7 @@ TICK = 0.25  # seconds between two looks at the clock
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class RunProgress:
     """How far a run is."""
 
     step: int = 0
@@ -51,7 +51,7 @@ class Progress:
 class Watched:
     """A prior that counts its calls, and that asks before each one whether to go on."""
 
-    def __init__(self, prior: Prior, watcher: Watcher) -> None:
+    def __init__(self, prior: Prior, watcher: RunWatcher) -> None:
         self.prior, self.watcher = prior, watcher
 
     def x0(self, x: Tensor, t: float) -> Tensor:
@@ -69,7 +69,7 @@ class Watched:
 
 
 @dataclass(eq=False)
-class Watcher:
+class RunWatcher:
     """Its `watch` is called once per step."""
 
     batches: int  # runs of the sampler, one after the other
@@ -78,7 +78,7 @@ class Watcher:
     codec: Codec | None = None
     nfe: int = 0
     done: int = 0  # steps of all batches
-    news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
+    news: queue.SimpleQueue[RunProgress] = field(default_factory=queue.SimpleQueue)
     start: float = field(default_factory=time.perf_counter)
     _last: float = 0.0
     _cost: float = 0.0
@@ -92,7 +92,9 @@ class Watcher:
         self.done += 1
         steps, passed = step.total * self.batches, time.perf_counter() - self.start
         left = passed / self.done * (steps - self.done)
-        self.news.put(Progress(self.done, steps, self.nfe, self.all_nfe, passed, left, self._preview(step.z)))
+        self.news.put(
+            RunProgress(self.done, steps, self.nfe, self.all_nfe, passed, left, self._preview(step.z))
+        )
 
     def _preview(self, z: Tensor) -> Image.Image | None:
         before = time.perf_counter()
@@ -104,11 +106,11 @@ class Watcher:
         return image
 
 
-def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterator[Progress]:
+def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterator[RunProgress]:
     """Do it: progress while it runs, then the files are there. Errors of the run are raised here."""
     plan = prepared.plan
     batches = -(-len(plan.seeds) // plan.batch)
-    watcher = Watcher(batches, batches * plan.recipe.sampler.nfe, cancelled, model.codec)
+    watcher = RunWatcher(batches, batches * plan.recipe.sampler.nfe, cancelled, model.codec)
     work = Restoration(plan, replace(model, prior=Watched(model.prior, watcher)))
     failure: list[BaseException] = []
 
@@ -123,7 +125,7 @@ def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterato
     thread = threading.Thread(target=target, name="paseo-ui", daemon=True)
     thread.start()
     try:
-        latest = Progress(all_nfe=watcher.all_nfe)
+        latest = RunProgress(all_nfe=watcher.all_nfe)
         yield latest
         while thread.is_alive():
             thread.join(TICK)
@@ -141,7 +143,7 @@ def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterato
         raise failure[0]
 
 
-def _drained(news: queue.SimpleQueue[Progress]) -> Iterator[Progress]:
+def _drained(news: queue.SimpleQueue[RunProgress]) -> Iterator[RunProgress]:
     while True:
         try:
             yield news.get_nowait()

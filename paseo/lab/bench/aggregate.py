@@ -20,7 +20,7 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.files import read_json
-from paseo.lab.bench.cells import Cell, Store, read_plan
+from paseo.lab.bench.cells import Cell, CellStore, read_plan
 from paseo.lab.bench.config import BenchConfig
 from paseo.lab.bench.features import read_features
 from paseo.lab.bench.plan import config_of
@@ -38,7 +38,7 @@ def clock(device: str) -> str:
 
 
 @dataclass(frozen=True)
-class Interval:
+class Bootstrapped:
     """A mean and its 95 % bootstrap interval over images."""
 
     mean: float
@@ -63,8 +63,8 @@ class Summary:
     values: Mapping[str, Mapping[str, float]] = field(
         repr=False, default_factory=dict
     )  # metric → image → mean over seeds
-    metrics: Mapping[str, Interval] = field(default_factory=dict)
-    against: Mapping[str, Interval] = field(
+    metrics: Mapping[str, Bootstrapped] = field(default_factory=dict)
+    against: Mapping[str, Bootstrapped] = field(
         default_factory=dict
     )  # paired differences to the reference method
     paired: int = 0  # images behind them
@@ -139,7 +139,7 @@ class Bench:
 
 def load(folder: Path) -> Bench:
     """Everything that is there of a run's current plan."""
-    config, store, cells = config_of(folder), Store(folder), read_plan(folder)
+    config, store, cells = config_of(folder), CellStore(folder), read_plan(folder)
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.task, cell.method), []).append(cell)
@@ -164,18 +164,18 @@ def load(folder: Path) -> Bench:
     return Bench(config, tuple(cells), tuple(rows), summaries, unsupported, tuple(failures), conditions)
 
 
-def bootstrap(values: Sequence[float]) -> Interval:
+def bootstrap(values: Sequence[float]) -> Bootstrapped:
     """The mean and its interval."""
     data = np.asarray(values, dtype=np.float64)
     picks = np.random.default_rng(0).integers(0, len(data), (RESAMPLES, len(data)))
     low, high = np.quantile(data[picks].mean(axis=1), [0.025, 0.975])
-    return Interval(float(data.mean()), float(low), float(high))
+    return Bootstrapped(float(data.mean()), float(low), float(high))
 
 
 class _Truths:
     """Features of the truths, read once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: CellStore) -> None:
         self.store = store
         self.read: dict[tuple[str, bool], dict[str, Tensor]] = {}
 
@@ -192,7 +192,7 @@ def _summary(
     planned: int,
     failed: int,
     found: Sequence[tuple[Cell, dict[str, Any]]],
-    store: Store,
+    store: CellStore,
     truths: _Truths,
 ) -> Summary:
     values: dict[str, dict[str, list[float]]] = {}
@@ -218,7 +218,7 @@ def _summary(
 
 def paired(s: Summary, reference: Summary) -> Summary:
     """The same with its differences to the reference, image by image."""
-    differences: dict[str, Interval] = {}
+    differences: dict[str, Bootstrapped] = {}
     common: set[str] = set()
     for name, images in s.values.items():
         common = set(images) & set(reference.values.get(name, {}))
@@ -227,7 +227,7 @@ def paired(s: Summary, reference: Summary) -> Summary:
     return replace(s, against=differences, paired=len(common))
 
 
-def _distances(cells: Sequence[Cell], store: Store, truths: _Truths) -> dict[str, tuple[float, float]]:
+def _distances(cells: Sequence[Cell], store: CellStore, truths: _Truths) -> dict[str, tuple[float, float]]:
     """Between the restorations (first seed) and their truths, for every stored kind of features."""
     first = [cell for cell in cells if cell.seed == min(c.seed for c in cells)]
     pairs: dict[str, list[tuple[Tensor, Tensor]]] = {}

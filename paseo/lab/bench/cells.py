@@ -39,7 +39,7 @@ class Cell:
     """One line of a plan: everything its row depends on."""
 
     task: str
-    task_params: dict[str, Any]
+    task_params: dict[str, object]
     sigma_y: float
     noise_seed: int
     method: str  # the label
@@ -143,7 +143,7 @@ def write_plan(folder: Path, cells: Iterable[Cell]) -> Path:
 
 
 @dataclass(frozen=True)
-class Store:
+class CellStore:
     """The files of a run."""
 
     folder: Path
@@ -229,7 +229,7 @@ def whole_features(path: Path, names: str) -> bool:
 
 
 def units(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Neighbours that are computed together: one method, task and seed, and one company."""
+    """Neighbours that are computed together: one method, task and seed, and the same images together."""
     unit: list[Cell] = []
     for cell in cells:
         if unit and _together(unit[0]) != _together(cell):
@@ -240,7 +240,7 @@ def units(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
         yield unit
 
 
-def _together(cell: Cell) -> tuple[Any, ...]:
+def _together(cell: Cell) -> tuple[object, ...]:
     return cell.task, cell.method, cell.seed, cell.company
 
 

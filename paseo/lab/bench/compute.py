@@ -18,7 +18,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +28,7 @@ from paseo.images import to_pil
 from paseo.lab.bench.cells import Cell
 from paseo.lab.bench.config import BenchConfig, parse_config
 from paseo.lab.bench.features import feature_bytes
-from paseo.lab.bench.pictures import Picture
+from paseo.lab.bench.pictures import Truth
 from paseo.lab.bench.plan import setup_of
 from paseo.lab.bench.scores import score
 from paseo.lab.bench.setup import Setup
@@ -42,15 +41,15 @@ HIGHEST_PSNR = 100.0  # of equal images, which JSON cannot call infinite
 
 
 @dataclass(frozen=True)
-class Result:
+class CellResult:
     """Either the files of a finished cell, suffix → bytes, or what went wrong."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    failure: dict[str, Any] | None = None
+    failure: dict[str, object] | None = None
 
 
 @dataclass
-class Worker:
+class BenchWorker:
     """A process that computes units; models and operators are loaded once, and the first unit of each kind is
     a warm-up.
     """
@@ -69,14 +68,14 @@ class Worker:
             self.setups[key] = setup_of(self.config, cell.task, options=cell.options)
         return self.setups[key]
 
-    def __call__(self, unit: Sequence[Cell], pictures: Sequence[Picture]) -> list[Result]:
+    def __call__(self, unit: Sequence[Cell], pictures: Sequence[Truth]) -> list[CellResult]:
         """One result per cell. An error is a result as well: the rest of the plan goes on."""
         try:
             return self._compute(unit, pictures)
         except Exception as error:  # whatever a method, a metric or the machine raises costs this unit only
-            return [Result(failure=_failure(cell, error)) for cell in unit]
+            return [CellResult(failure=_failure(cell, error)) for cell in unit]
 
-    def _compute(self, unit: Sequence[Cell], pictures: Sequence[Picture]) -> list[Result]:
+    def _compute(self, unit: Sequence[Cell], pictures: Sequence[Truth]) -> list[CellResult]:
         first = unit[0]
         setup = self.setup(first)
         if setup.hashes != first.hashes:
@@ -104,8 +103,8 @@ class Worker:
         ]
 
     def _result(
-        self, setup: Setup, cell: Cell, picture: Picture, image: Tensor, nfe: int, spent: Mapping[str, Any]
-    ) -> Result:
+        self, setup: Setup, cell: Cell, picture: Truth, image: Tensor, nfe: int, spent: Mapping[str, object]
+    ) -> CellResult:
         pair = setup.pair(image[None], [picture])
         metrics = {
             name: min(float(value[0]), HIGHEST_PSNR) for name, value in score(pair, cell.metrics).items()
@@ -126,17 +125,17 @@ class Worker:
         files = {".png": png_bytes(pair.image[0]), ".cost.json": json_bytes(spent)}
         if cell.features:
             files[".safetensors"] = feature_bytes(pair.image, pair.hole, cell.features, self.config.inception)
-        return Result({**files, ".json": json_bytes(row)})  # the row last
+        return CellResult({**files, ".json": json_bytes(row)})  # the row last
 
 
 @lru_cache(maxsize=1)
-def worker_for(config: str) -> Worker:
+def worker_for(config: str) -> BenchWorker:
     """One worker per process, for engines that send the configuration along; what it names was allowed
     where it was sent.
     """
     values = json.loads(config)
     vouch_for_words(values["tasks"])
-    return Worker(parse_config(values))
+    return BenchWorker(parse_config(values))
 
 
 def samplers() -> dict[str, type]:
@@ -151,11 +150,11 @@ def png_bytes(x: Tensor) -> bytes:
     return buffer.getvalue()
 
 
-def json_bytes(value: Any) -> bytes:
+def json_bytes(value: object) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _failure(cell: Cell, error: BaseException) -> dict[str, Any]:
+def _failure(cell: Cell, error: BaseException) -> dict[str, object]:
     where = traceback.format_exception(error)
     return {
         "key": cell.key,

@@ -64,14 +64,14 @@ class MethodSpec(_Strict):
     label: Label = ""
     preset: str | None = None  # name among the kept settings, if another than the method's
     settings: dict[str, Any] = Field(default_factory=dict)  # on top of them
-    per_task: dict[str, dict[str, Any]] = Field(default_factory=dict)  # on top of these, for some tasks
+    per_task: dict[str, dict[str, object]] = Field(default_factory=dict)  # on top of these, for some tasks
     budget: int | None = Field(None, ge=1)  # NFE it may not exceed
     tasks: tuple[str, ...] | None = None  # None: all
     count: int | None = Field(None, ge=1)  # only on the first images
 
     @model_validator(mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
+    def _named(cls, value: object) -> object:
         value = {"name": value} if isinstance(value, str) else value
         if isinstance(value, dict) and "name" in value:
             return {**value, "label": value.get("label") or value.get("preset") or value["name"]}
@@ -106,7 +106,7 @@ class BenchConfig(_Strict):
 
     name: Label = "bench"
     model: str = AUTO
-    model_options: dict[str, Any] = Field(
+    model_options: dict[str, object] = Field(
         default_factory=dict
     )  # prompt, guidance, dtype … for diffusers models
     preset_table: str | None = None  # whose kept settings: ffhq/sd35, coco/sd35, …; the model's otherwise
@@ -164,7 +164,7 @@ class BenchConfig(_Strict):
                 )
         return self
 
-    def options_of(self, task: str, image: str | None = None) -> dict[str, Any]:
+    def options_of(self, task: str, image: str | None = None) -> dict[str, object]:
         """Options of the model on a task, and for one image where it has its own caption."""
         said = self.text.get(task)
         return {**self.model_options, **(said.options(image) if said else {})}
@@ -227,7 +227,7 @@ def load_config(path: str | Path, assignments: Sequence[str] = ()) -> BenchConfi
     return parse_config(values, str(path))
 
 
-def bounded_yaml(raw: bytes) -> Any:
+def bounded_yaml(raw: bytes) -> object:
     """The value of YAML in UTF-8 of bounded size and depth, without anchors, which can make a small file a
     huge value.
     """
@@ -253,7 +253,7 @@ def bounded_yaml(raw: bytes) -> Any:
         raise ValueError(str(error) or type(error).__name__) from None
 
 
-def parse_config(values: dict[str, Any], source: str = "the benchmark") -> BenchConfig:
+def parse_config(values: dict[str, object], source: str = "the benchmark") -> BenchConfig:
     if strange := [key for key in values if not isinstance(key, str)]:
         raise BadInput(f"{source} cannot be used: {strange[0]!r} is not the name of a field.")
     try:
@@ -292,11 +292,11 @@ def _full(path: str) -> str:
         return path
 
 
-def assign(values: dict[str, Any], assignment: str) -> None:
+def assign(values: dict[str, object], assignment: str) -> None:
     """Apply one `a.b=c` in place."""
     where, text = split_assignment(assignment, "data.count=10")
     *path, last = where.split(".")
-    node: Any = values
+    node: object = values
     for part in path:
         node = _step(node, part, where)
     try:
@@ -318,7 +318,7 @@ def _step(node: Any, part: str, where: str) -> Any:
     return child
 
 
-def _position(node: list[Any], part: str, where: str) -> int:
+def _position(node: list[object], part: str, where: str) -> int:
     if not part.isdecimal() or int(part) >= len(node):
         raise BadInput(f"--set {where}: {part!r} is not a position in a list of {len(node)} entries.")
     return int(part)

@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from paseo.degrade import task as find_task
 from paseo.lab.bench.aggregate import Bench
-from paseo.lab.bench.cells import Cell, Store
+from paseo.lab.bench.cells import Cell, CellStore
 from paseo.lab.bench.config import Zoom
 from paseo.lab.bench.tables import method_title, title_of
 
@@ -48,7 +48,7 @@ def chosen_images(bench: Bench, task: str) -> list[str]:
     return (ranked or order)[:ROWS]
 
 
-def grid(bench: Bench, store: Store, task: str, side: int = 160) -> Image.Image | None:
+def grid(bench: Bench, store: CellStore, task: str, side: int = 160) -> Image.Image | None:
     """The grid of a task, or None where nothing has been restored yet."""
     methods = [s.method for s in bench.of(task)]
     images = chosen_images(bench, task)
@@ -77,7 +77,7 @@ def grid(bench: Bench, store: Store, task: str, side: int = 160) -> Image.Image 
 
 def _strip(
     bench: Bench,
-    store: Store,
+    store: CellStore,
     task: str,
     sha: str,
     methods: list[str],

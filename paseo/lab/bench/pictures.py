@@ -27,7 +27,7 @@ Part = Literal["all", "train", "validation", "test"]
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class Truth:
     """A ground truth."""
 
     name: str  # its file's, without folder and ending
@@ -61,7 +61,7 @@ def load_pictures(
     count: int | None = None,
     size: int | None = None,
     rule: str = "auto",
-) -> list[Picture]:
+) -> list[Truth]:
     """Images `first` … `first + count − 1` of a part of the data, in the order of their names; cropped and
     resized to `size`.
 
@@ -76,12 +76,12 @@ def load_pictures(
     if not chosen or (count is not None and len(chosen) < count):
         wanted = "images" if count is None else f"{count} images from position {first}"
         raise BadInput(f"{data} has {len(sources)} images in the part {part!r}; {wanted} were asked for.")
-    pictures = [Picture(s.stem, _decoded(s, size)) for s in chosen]
+    pictures = [Truth(s.stem, _decoded(s, size)) for s in chosen]
     _check_names(pictures, data)
     return pictures
 
 
-def stack(pictures: Sequence[Picture]) -> Tensor:
+def stack(pictures: Sequence[Truth]) -> Tensor:
     """(B, 3, H, W) in [0,1]; images of one size only."""
     if len({p.size for p in pictures}) > 1:
         raise BadInput(
@@ -99,7 +99,7 @@ def _decoded(source: Source, size: int | None) -> np.ndarray:
         raise BadInput(f"{source.name} of {source.path} cannot be decoded: {error}.") from error
 
 
-def _check_names(pictures: Sequence[Picture], data: str | Path) -> None:
+def _check_names(pictures: Sequence[Truth], data: str | Path) -> None:
     seen: set[str] = set()
     for p in pictures:
         if p.name in seen:

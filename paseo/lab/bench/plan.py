@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from paseo.errors import BadInput
 from paseo.files import write_json, write_text
-from paseo.lab.bench.cells import Cell, Store, write_plan
+from paseo.lab.bench.cells import Cell, CellStore, write_plan
 from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config
 from paseo.lab.bench.features import feature_names
-from paseo.lab.bench.pictures import Picture, load_pictures
+from paseo.lab.bench.pictures import Truth, load_pictures
 from paseo.lab.bench.scores import PROTOCOL
 from paseo.lab.bench.setup import Setup
 from paseo.record import sampler_record
@@ -28,7 +27,7 @@ class BenchPlan:
     cells: tuple[Cell, ...]
     unsupported: dict[str, dict[str, str]]  # task → method → reason
 
-    def summary(self, store: Store) -> dict[str, Any]:
+    def summary(self, store: CellStore) -> dict[str, object]:
         done = sum(store.done(cell) for cell in self.cells)
         return {
             "cells": len(self.cells),
@@ -56,12 +55,12 @@ def make_plan(config: BenchConfig) -> BenchPlan:
     return BenchPlan(config, tuple(cells), unsupported)
 
 
-def write(plan: BenchPlan, folder: Path) -> Store:
+def write(plan: BenchPlan, folder: Path) -> CellStore:
     """config.yaml, plan.jsonl and unsupported.json; results that are there already stay."""
     write_text(folder / "config.yaml", plan.config.to_yaml())
     write_json(folder / "unsupported.json", plan.unsupported)
     write_plan(folder, plan.cells)
-    return Store(folder)
+    return CellStore(folder)
 
 
 def config_of(folder: Path) -> BenchConfig:
@@ -69,7 +68,7 @@ def config_of(folder: Path) -> BenchConfig:
     return load_config(folder / "config.yaml")
 
 
-def pictures_of(config: BenchConfig) -> list[Picture]:
+def pictures_of(config: BenchConfig) -> list[Truth]:
     """The images of a benchmark, in order."""
     d = config.data
     model = setup_of(config, config.tasks[0]).model
@@ -84,7 +83,10 @@ def pictures_of(config: BenchConfig) -> list[Picture]:
 
 
 def setup_of(
-    config: BenchConfig, task: str, spec: MethodSpec | None = None, options: Mapping[str, Any] | None = None
+    config: BenchConfig,
+    task: str,
+    spec: MethodSpec | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Setup:
     """A task with a method's settings, changes and budget; `options` of the model replace the plan's."""
     c = config
@@ -104,9 +106,7 @@ def setup_of(
     return replace(setup, method=spec.name, label=spec.preset, settings=settings, budget=spec.budget)
 
 
-def _cells(
-    config: BenchConfig, setup: Setup, spec: MethodSpec, pictures: Sequence[Picture]
-) -> Iterator[Cell]:
+def _cells(config: BenchConfig, setup: Setup, spec: MethodSpec, pictures: Sequence[Truth]) -> Iterator[Cell]:
     chosen = pictures[: spec.count]
     batch = 1 if config.captioned(setup.task.name) else config.batch
     for seed in config.seeds:

@@ -16,15 +16,17 @@ from __future__ import annotations
 import base64
 import html
 import io
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from PIL import Image
 
 from paseo.errors import BadInput
 from paseo.files import write_json, write_text
 from paseo.images import save_png
 from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.chart import Dot, scatter
 from paseo.lab.bench.grids import caption, grid
 from paseo.lab.bench.scores import METRICS, PROTOCOL
@@ -58,7 +60,7 @@ def write_report(folder: Path, out: Path | None = None, *, cost: bool = True) ->
     bench, target = aggregate.load(folder), out or folder / "report"
     if not bench.rows:
         raise BadInput(f"{folder} has no results yet. Compute some with `paseo bench run {folder}`.")
-    store = Store(folder)
+    store = CellStore(folder)
     pictures = {task: sheet for task in bench.config.tasks if (sheet := grid(bench, store, task)) is not None}
     for task, sheet in pictures.items():
         save_png(target / "grids" / f"{task.replace(':', '_')}.png", sheet)
@@ -73,7 +75,7 @@ def write_report(folder: Path, out: Path | None = None, *, cost: bool = True) ->
     return written
 
 
-def quality_json(bench: Bench) -> dict[str, Any]:
+def quality_json(bench: Bench) -> dict[str, object]:
     tasks = {task: {s.method: s.to_json() for s in bench.of(task)} for task in bench.config.tasks}
     return {
         "schema_version": 1,
@@ -91,7 +93,7 @@ def quality_json(bench: Bench) -> dict[str, Any]:
     }
 
 
-def cost_json(bench: Bench) -> dict[str, Any]:
+def cost_json(bench: Bench) -> dict[str, object]:
     tasks = {
         task: {s.method: {"nfe": s.nfe, **s.cost} for s in bench.of(task)} for task in bench.config.tasks
     }
@@ -120,7 +122,7 @@ def markdown(bench: Bench, grids: list[str], *, cost: bool = True) -> str:
     return "\n".join(parts)
 
 
-def page(bench: Bench, pictures: dict[str, Any], *, cost: bool = True) -> str:
+def page(bench: Bench, pictures: Mapping[str, Image.Image], *, cost: bool = True) -> str:
     name = html.escape(bench.config.name)
     body = [
         f"<h1>Benchmark {name}</h1><ul>",
@@ -189,7 +191,7 @@ def _failures(bench: Bench) -> list[str]:
     return ["Failures\n\n" + "\n".join(f"    {line}" for line in lines) + "\n"] if lines else []
 
 
-def _inline(image: Any) -> str:
+def _inline(image: Image.Image) -> str:
     buffer = io.BytesIO()
     image.save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

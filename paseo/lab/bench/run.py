@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from paseo.errors import BadInput
 from paseo.files import atomic, write_json
-from paseo.lab.bench.cells import Cell, Store, read_plan, units, whole_features, whole_png
-from paseo.lab.bench.compute import Result, Worker, json_bytes, png_bytes
+from paseo.lab.bench.cells import Cell, CellStore, read_plan, units, whole_features, whole_png
+from paseo.lab.bench.compute import BenchWorker, CellResult, json_bytes, png_bytes
 from paseo.lab.bench.config import BenchConfig
 from paseo.lab.bench.features import feature_bytes
-from paseo.lab.bench.pictures import Picture
+from paseo.lab.bench.pictures import Truth
 from paseo.lab.bench.plan import config_of, pictures_of, setup_of
 from paseo.lock import Busy, is_held, locked
 from paseo.record import conditions
@@ -73,7 +73,7 @@ class Tally:
     failed: int
     seconds: float
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
@@ -109,7 +109,7 @@ def _run(
     folder: Path, engine: Engine, shard: Shard, advance: Advance, ray_options: RayOptions | None
 ) -> Tally:
     start = time.perf_counter()
-    config, store, cells = config_of(folder), Store(folder), read_plan(folder)
+    config, store, cells = config_of(folder), CellStore(folder), read_plan(folder)
     _sweep(folder)
     mine = [unit for i, unit in enumerate(units(cells)) if i % shard.count == shard.index]
     open_units = [unit for unit in mine if not all(store.done(cell) for cell in unit)]
@@ -134,8 +134,8 @@ class Computation:
     """What a run works with, and its tally."""
 
     config: BenchConfig
-    store: Store
-    pictures: Mapping[str, Picture]
+    store: CellStore
+    pictures: Mapping[str, Truth]
     engine: Engine
     advance: Advance
     ray_options: RayOptions | None = None
@@ -149,11 +149,11 @@ class Computation:
 
             run_on_ray(self.config, part, self.pictures, self.finish, self.ray_options)
             return
-        worker = Worker(self.config)
+        worker = BenchWorker(self.config)
         for unit in part:
             self.finish(unit, worker(unit, [self.pictures[sha] for sha in unit[0].company]))
 
-    def finish(self, unit: Sequence[Cell], results: Sequence[Result]) -> None:
+    def finish(self, unit: Sequence[Cell], results: Sequence[CellResult]) -> None:
         if not (self.store.folder / "plan.jsonl").is_file():
             raise BadInput(f"The run {self.store.folder} was deleted while it was computed. Plan it again.")
         for cell, result in zip(unit, results, strict=True):
@@ -201,14 +201,14 @@ def _repeated(open_units: Sequence[list[Cell]]) -> tuple[list[list[Cell]], list[
     return first, again
 
 
-def _copy(store: Store, twin: Cell, cell: Cell) -> Result:
+def _copy(store: CellStore, twin: Cell, cell: Cell) -> CellResult:
     """The twin's files with this cell's label in the row."""
     paths = {suffix: store.path(twin, suffix) for suffix in (".png", ".safetensors", ".cost.json")}
     files = {suffix: path.read_bytes() for suffix, path in paths.items() if path.is_file()}
-    return Result({**files, ".json": json_bytes({**(store.row(twin) or {}), "method": cell.method})})
+    return CellResult({**files, ".json": json_bytes({**(store.row(twin) or {}), "method": cell.method})})
 
 
-def save(store: Store, cell: Cell, result: Result) -> None:
+def save(store: CellStore, cell: Cell, result: CellResult) -> None:
     """The files of a cell, the row last; or its failure."""
     if result.failure is not None:
         write_json(store.failure(cell), result.failure)
@@ -220,7 +220,7 @@ def save(store: Store, cell: Cell, result: Result) -> None:
 
 
 def prepare(
-    store: Store, config: BenchConfig, cells: Sequence[Cell], pictures: Mapping[str, Picture]
+    store: CellStore, config: BenchConfig, cells: Sequence[Cell], pictures: Mapping[str, Truth]
 ) -> None:
     """Truths with their features, and measurements, of the cells that are to be computed: once each."""
     for task in dict.fromkeys(cell.task for cell in cells):
@@ -247,7 +247,7 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _check_pictures(cells: Sequence[Cell], pictures: Mapping[str, Picture]) -> None:
+def _check_pictures(cells: Sequence[Cell], pictures: Mapping[str, Truth]) -> None:
     missing = {c.image: c for c in cells if any(sha not in pictures for sha in (c.image_sha256, *c.company))}
     if missing:
         raise BadInput(

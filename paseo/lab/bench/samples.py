@@ -41,7 +41,7 @@ def draw_images(
 
 @torch.no_grad()
 def _batches(
-    model: Model, count: int, seed: int, steps: int, batch: int, tick: Callable[[int], Any]
+    model: Model, count: int, seed: int, steps: int, batch: int, tick: Callable[[int], object]
 ) -> Iterator[Tensor]:
     latent = tuple(model.codec.encode(torch.zeros(1, 3, model.size, model.size)).shape[1:])
     for first in range(0, count, batch):

@@ -21,7 +21,7 @@ PROTOCOL = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class ScoredPair:
     """Restorations beside their truths, (B,3,H,W) in [0,1], and the task between them."""
 
     image: Tensor
@@ -45,11 +45,11 @@ class Metric:
     title: str
     higher: bool  # is better
     digits: int
-    value: Callable[[Pair], Tensor]  # (B,)
+    value: Callable[[ScoredPair], Tensor]  # (B,)
     regional: bool = False  # only for tasks that hide pixels
 
 
-def _hole(pair: Pair) -> Tensor:
+def _hole(pair: ScoredPair) -> Tensor:
     assert pair.hole is not None  # regional metrics are only asked for where there is one
     return pair.hole
 
@@ -92,7 +92,7 @@ def metric(name: str) -> Metric:
     return METRICS[name]
 
 
-def score(pair: Pair, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+def score(pair: ScoredPair, names: Sequence[str] | None = None) -> dict[str, Tensor]:
     """Name → (B,), of all metrics or of some; regional ones only where the task hides pixels."""
     chosen = METRICS.values() if names is None else [metric(name) for name in names]
     return {m.name: m.value(pair) for m in chosen if not m.regional or pair.hole is not None}

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from paseo.base import BindsNoise, LatentOperator, Problem, Watch, ignore
+from paseo.base import BindsNoise, LatentOperator, Problem, Sampler, Watch, ignore
 from paseo.degrade import Task
 from paseo.degrade import task as find_task
 from paseo.hub.device import pick_device
 from paseo.hub.pretrained import PretrainedModel
-from paseo.lab.bench.pictures import Picture, stack
-from paseo.lab.bench.scores import Pair, eight_bit, score
+from paseo.lab.bench.pictures import Truth, stack
+from paseo.lab.bench.scores import ScoredPair, eight_bit, score
 from paseo.models import Model, load_model, own_folder
 from paseo.problem import pose
 from paseo.recipe import Recipe, Request, canonical, resolve
@@ -40,7 +40,7 @@ class Setup:
     method: str = "paseo"
     label: str | None = None  # a name among the kept settings, if another than the method's
     preset: str | None = None  # whose kept settings; the model's otherwise
-    settings: Mapping[str, Any] = field(default_factory=dict)  # on top of them
+    settings: Mapping[str, object] = field(default_factory=dict)  # on top of them
     budget: int | None = None  # denoiser calls that the method may not exceed
 
     @cached_property
@@ -91,14 +91,14 @@ class Setup:
         """Of everything stored that a result depends on: the whole model, and the operator."""
         return self.model.identity | {f"operator_{name}": sum_ for name, sum_ in self.loaded.files.items()}
 
-    def measure(self, pictures: Sequence[Picture]) -> Tensor:
+    def measure(self, pictures: Sequence[Truth]) -> Tensor:
         """(B,3,h,w) in [0,1] units; each image's noise is its own, the same for every method."""
         return self.task.measure(
             stack(pictures), [p.seed("measurement", self.noise_seed) for p in pictures], self.sigma
         )
 
     def draw(
-        self, sampler: Any, pictures: Sequence[Picture], seed: int = 0, watch: Watch = ignore
+        self, sampler: Sampler, pictures: Sequence[Truth], seed: int = 0, watch: Watch = ignore
     ) -> Restored:
         """One restoration of each picture; `seed` is the run's, each image has its own stream of it."""
         return restore(
@@ -114,22 +114,22 @@ class Setup:
             watch=watch,
         )
 
-    def pair(self, images: Tensor, pictures: Sequence[Picture]) -> Pair:
+    def pair(self, images: Tensor, pictures: Sequence[Truth]) -> ScoredPair:
         """Restorations as files would hold them, beside their truths."""
-        return Pair(eight_bit(images.cpu()), stack(pictures), self.task)
+        return ScoredPair(eight_bit(images.cpu()), stack(pictures), self.task)
 
     def scores(
-        self, sampler: Any, pictures: Sequence[Picture], names: Sequence[str], seed: int = 0
+        self, sampler: Sampler, pictures: Sequence[Truth], names: Sequence[str], seed: int = 0
     ) -> dict[str, Tensor]:
         """Metric → (B,) of one restoration of each picture."""
         return score(self.pair(self.draw(sampler, pictures, seed).images, pictures), names)
 
-    def unsupported(self, sampler: Any, picture: Picture) -> str | None:
+    def unsupported(self, sampler: Sampler, picture: Truth) -> str | None:
         """Why the sampler cannot run here, or None."""
         return sampler.unsupported(self.problem(picture))
 
     @torch.no_grad()
-    def problem(self, picture: Picture) -> Problem:
+    def problem(self, picture: Truth) -> Problem:
         """What a sampler is given for one picture."""
         return pose(
             self.measure([picture]),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from paseo.lab.bench.aggregate import Bench, Interval, Summary
+from paseo.lab.bench.aggregate import Bench, Bootstrapped, Summary
 from paseo.lab.bench.scores import METRICS
 from paseo.samplers import METHODS
 
@@ -22,7 +22,7 @@ Mark = Literal["", "best", "second"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableCell:
     """One cell of a table."""
 
     text: str
@@ -51,7 +51,7 @@ class Table:
 
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
 
     def markdown(self) -> str:
@@ -70,11 +70,11 @@ class Table:
         return f"<h3>{html.escape(self.title)}</h3>{table}{note}"
 
 
-def _markdown(entry: Entry) -> str:
+def _markdown(entry: TableCell) -> str:
     return {"best": f"**{entry.text}**", "second": f"<u>{entry.text}</u>"}.get(entry.mark, entry.text)
 
 
-def _html(entry: Entry) -> str:
+def _html(entry: TableCell) -> str:
     text = html.escape(entry.text)
     return f"<td>{ {'best': f'<b>{text}</b>', 'second': f'<u>{text}</u>'}.get(entry.mark, text) }</td>"
 
@@ -116,9 +116,9 @@ def paired_table(bench: Bench, task: str, metrics: Sequence[str] = ("lpips", "ps
     header = ("Method", *(f"Δ{METRICS[name].title}" for name in shown), "images")
     rows = tuple(
         (
-            Entry(method_title(s.method)),
+            TableCell(method_title(s.method)),
             *(_difference(s.against.get(name), name) for name in shown),
-            Entry(str(s.paired)),
+            TableCell(str(s.paired)),
         )
         for s in others
     )
@@ -166,10 +166,10 @@ def _by_task(bench: Bench, name: str, summaries: Mapping[str, Sequence[Summary]]
     rows = []
     for label in labels:
         cells = [
-            columns[t].get(label, Entry("n/a" if label in bench.unsupported.get(t, {}) else "–"))
+            columns[t].get(label, TableCell("n/a" if label in bench.unsupported.get(t, {}) else "–"))
             for t in summaries
         ]
-        rows.append((Entry(method_title(label)), *cells))
+        rows.append((TableCell(method_title(label)), *cells))
     return Table(title, ("Method", *map(title_of, summaries)), tuple(rows))
 
 
@@ -190,12 +190,12 @@ def rows_csv(bench: Bench) -> str:
 def marked(title: str, summaries: Sequence[Summary], columns: Sequence[Column]) -> Table:
     entries = [dict(_marks(summaries, column)) for column in columns]
     rows = tuple(
-        (Entry(method_title(s.method)), *(column[s.method] for column in entries)) for s in summaries
+        (TableCell(method_title(s.method)), *(column[s.method] for column in entries)) for s in summaries
     )
     return Table(title, ("Method", *(c.title for c in columns)), rows)
 
 
-def _marks(summaries: Sequence[Summary], column: Column) -> list[tuple[str, Entry]]:
+def _marks(summaries: Sequence[Summary], column: Column) -> list[tuple[str, TableCell]]:
     full = max((s.images for s in summaries), default=0)
     texts = {s.method: column.text(s) for s in summaries}
     ranked = {
@@ -207,7 +207,9 @@ def _marks(summaries: Sequence[Summary], column: Column) -> list[tuple[str, Entr
     places: dict[float, Mark] = (
         dict(zip(distinct, ("best", "second"), strict=False)) if column.higher is not None else {}
     )
-    return [(m, Entry(text, places.get(ranked[m], "") if m in ranked else "")) for m, text in texts.items()]
+    return [
+        (m, TableCell(text, places.get(ranked[m], "") if m in ranked else "")) for m, text in texts.items()
+    ]
 
 
 def _metric_column(name: str) -> Column:
@@ -242,11 +244,11 @@ def _distance_column(name: str, full: int) -> Column:
     )
 
 
-def _difference(interval: Interval | None, name: str) -> Entry:
+def _difference(interval: Bootstrapped | None, name: str) -> TableCell:
     if interval is None:
-        return Entry("–")
+        return TableCell("–")
     d = METRICS[name].digits
-    return Entry(f"{interval.mean:+.{d}f} [{interval.low:+.{d}f}, {interval.high:+.{d}f}]")
+    return TableCell(f"{interval.mean:+.{d}f} [{interval.low:+.{d}f}, {interval.high:+.{d}f}]")
 
 
 def title_of(task: str) -> str:

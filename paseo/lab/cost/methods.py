@@ -61,7 +61,7 @@ class MethodCosts:
     versions: dict[str, str]
     rows: tuple[MethodCost, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
 
     def text(self) -> str:
@@ -128,7 +128,7 @@ def inpainting(
 
 
 def measure_method(
-    name: str, prior: Prior, problem: Problem, steps: int, settings: dict[str, Any], device: torch.device
+    name: str, prior: Prior, problem: Problem, steps: int, settings: dict[str, object], device: torch.device
 ) -> MethodCost:
     """Warm up, then one timed run, then one that counts what autograd keeps."""
     rare = {"every": 10**6} if name == "resample" else {}
@@ -193,7 +193,7 @@ class KeptForBackward:
 
     def __enter__(self) -> KeptForBackward:
         self._hooks = torch.autograd.graph.saved_tensors_hooks(
-            lambda t: Kept(t, self), lambda kept: kept.tensor
+            lambda t: SavedTensor(t, self), lambda kept: kept.tensor
         )
         self._hooks.__enter__()
         return self
@@ -220,8 +220,8 @@ class KeptForBackward:
             self.now -= storage.nbytes()
 
 
-class Kept:
-    """A saved tensor that reports when it is let go."""
+class SavedTensor:
+    """A saved tensor that reports when it is freed."""
 
     def __init__(self, tensor: Tensor, meter: KeptForBackward) -> None:
         self.tensor, self.meter = tensor, meter

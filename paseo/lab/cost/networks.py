@@ -21,7 +21,7 @@ from paseo.errors import BadInput, out_of_memory
 from paseo.hub.build import build_prior
 from paseo.hub.conditioning import Conditioning
 from paseo.hub.denoiser import Denoiser
-from paseo.hub.family import SD, SD3, Family
+from paseo.hub.family import SD, SD3, ModelFamily
 
 Arch = Literal["sd15", "sd35", "tiny-sd15", "tiny-sd35"]
 _BLOCK = 1 << 20  # random numbers that are used over and over
@@ -41,7 +41,7 @@ class Rig:
 
     arch: str
     side: int  # pixels
-    family: Family
+    family: ModelFamily
     network: Any
     codec: KLCodec
     tokens: tuple[int, int]  # of the prompt: count, width
@@ -117,8 +117,8 @@ def _tile(value: Tensor, block: Tensor, scale: float) -> None:
         part.copy_(source[: part.numel()])
 
 
-def _unet(small: bool) -> Callable[[], Any]:
-    def build() -> Any:
+def _unet(small: bool) -> Callable[[], object]:
+    def build() -> object:
         from diffusers import UNet2DConditionModel
 
         widths = (32, 64, 64, 64) if small else (320, 640, 1280, 1280)
@@ -137,8 +137,8 @@ def _unet(small: bool) -> Callable[[], Any]:
     return build
 
 
-def _transformer(small: bool) -> Callable[[], Any]:
-    def build() -> Any:
+def _transformer(small: bool) -> Callable[[], object]:
+    def build() -> object:
         from diffusers import SD3Transformer2DModel
 
         heads, layers, dual = (2, 3, 1) if small else (24, 24, 13)
@@ -161,8 +161,8 @@ def _transformer(small: bool) -> Callable[[], Any]:
     return build
 
 
-def _vae(small: bool, flow: bool) -> Callable[[], Any]:
-    def build() -> Any:
+def _vae(small: bool, flow: bool) -> Callable[[], object]:
+    def build() -> object:
         from diffusers import AutoencoderKL
 
         return AutoencoderKL(

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.images import to_signed
-from paseo.lab.bench.pictures import Picture, stack
+from paseo.lab.bench.pictures import Truth, stack
 from paseo.lab.bench.setup import Setup
 from paseo.lab.paper import figure
-from paseo.lab.reproduce.findings import Finding, span
+from paseo.lab.reproduce.findings import PaperFinding, span
 from paseo.lab.reproduce.result import Report
 from paseo.lab.reproduce.truths import load_truths
 from paseo.lab.text import Value
@@ -68,7 +68,7 @@ def run(o: Options) -> Report:
         network, affine = errors(setup, weight, o.kernel, test)
         gaps.append(10 * math.log10(affine / network))
         lines.append([name, math.sqrt(network), math.sqrt(affine), gaps[-1], low, high])
-    found = Finding(
+    found = PaperFinding(
         "A matched affine operator fits the latent measurement worse.",
         f"by {low} to {high} dB",
         f"by {span(gaps, 1)} dB",
@@ -79,7 +79,7 @@ def run(o: Options) -> Report:
     return Report(title, HEADER, lines, [found], {"images": len(test), "fitted": len(fit)})
 
 
-def images(o: Options) -> tuple[list[Picture], list[Picture]]:
+def images(o: Options) -> tuple[list[Truth], list[Truth]]:
     """Those to fit and those to score; the samples beside a model are halved."""
     if o.data != "samples" and o.part != "all":
         fit = load_truths(o.model, o.data, "train", o.fitted)
@@ -89,12 +89,12 @@ def images(o: Options) -> tuple[list[Picture], list[Picture]]:
     return found[:half], found[half : half + o.images] or found[:1]
 
 
-def batches(pictures: Sequence[Picture]) -> list[Sequence[Picture]]:
+def batches(pictures: Sequence[Truth]) -> list[Sequence[Truth]]:
     return [pictures[i : i + BATCH] for i in range(0, len(pictures), BATCH)]
 
 
 @torch.no_grad()
-def pair(setup: Setup, pictures: Sequence[Picture]) -> tuple[Tensor, Tensor]:
+def pair(setup: Setup, pictures: Sequence[Truth]) -> tuple[Tensor, Tensor]:
     """Clean latents and encoded measurements, (B,c,h,w) each."""
     lifted = setup.task.degradation.lift(to_signed(setup.measure(pictures)), pictures[0].size)
     encode = setup.model.codec.encode
@@ -118,7 +118,7 @@ def fit_affine(pairs: Sequence[tuple[Tensor, Tensor]], kernel: int) -> Tensor:
 
 
 @torch.no_grad()
-def errors(setup: Setup, weight: Tensor, kernel: int, pictures: Sequence[Picture]) -> tuple[float, float]:
+def errors(setup: Setup, weight: Tensor, kernel: int, pictures: Sequence[Truth]) -> tuple[float, float]:
     """Mean square error of the network and of the affine operator."""
     network: list[Tensor] = []
     affine: list[Tensor] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from paseo.lab.paper import PRIORS, under
-from paseo.lab.reproduce.findings import Finding, count
+from paseo.lab.reproduce.findings import PaperFinding, count
 from paseo.lab.reproduce.variants import Options, Study, carry_out, complete, mean, tasks_of, variant
 
 __all__ = ["Options", "run"]
@@ -33,7 +33,7 @@ def run(o: Options) -> Study:
     return Study("LPIPS by anchor", o, bench, store, header, lines, findings(complete(bench, tasks, ANCHORS)))
 
 
-def findings(here: dict[str, dict[str, float]]) -> list[Finding]:
+def findings(here: dict[str, dict[str, float]]) -> list[PaperFinding]:
     if not here:
         return []
     rows = list(here.values())
@@ -43,28 +43,28 @@ def findings(here: dict[str, dict[str, float]]) -> list[Finding]:
     linear = [abs(row["linear"] - row["arc"]) < CLOSE for row in rows]
     best = [min(row, key=lambda a: row[a]) for row in rows]
     return [
-        Finding(
+        PaperFinding(
             "At the same budget the arc beats the fresh anchor.",
             "9 of 10 rows",
             count(worse),
             sum(worse) > len(worse) / 2,
         ),
-        Finding(
+        PaperFinding(
             "The denoiser anchor is close to the arc or better.", "10 of 10 rows", count(near), all(near)
         ),
-        Finding(
+        PaperFinding(
             "Adding full noise to the denoiser's estimate is worse than the arc.",
             "10 of 10 rows",
             count(noisy),
             all(noisy),
         ),
-        Finding(
+        PaperFinding(
             "Linear interpolation is as good as the arc on a flow prior.",
             "5 of 5 tasks (SD3.5)",
             count(linear),
             all(linear),
         ),
-        Finding(
+        PaperFinding(
             "The arc is not the best anchor everywhere.",
             "best in 3 of 10 rows",
             f"best: {', '.join(best)}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from paseo.lab.paper import figure
 from paseo.lab.reproduce.calibration import BANDS, Evidence
-from paseo.lab.reproduce.findings import Finding
+from paseo.lab.reproduce.findings import PaperFinding
 from paseo.lab.reproduce.lincheck import Options, cases, make_prior, make_sampler
 from paseo.lab.reproduce.lincheck_findings import Budget
 from paseo.lab.reproduce.result import Report
@@ -44,7 +44,7 @@ def run(o: Options) -> Report:
     few = [found[rule].band("finest")[0] for rule in RULES if rule[1] == 5]
     statement = "Where the blur keeps least, the exact solve has more energy than five iterations."
     here = f"{min(exact):.2f} to {max(exact):.2f} against {min(few):.2f} to {max(few):.2f}"
-    says = [Finding(statement, "14.5 to 18.7 against 0.92 to 1.19", here, min(exact) > max(few))]
+    says = [PaperFinding(statement, "14.5 to 18.7 against 0.92 to 1.19", here, min(exact) > max(few))]
     title = (
         f"Energy per band ÷ the truth's: {o.images} images × {o.draws} draws, {o.channels}×{o.size}×{o.size}"
     )

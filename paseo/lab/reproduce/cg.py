@@ -18,7 +18,7 @@ from typing import Any
 from paseo.base import Step
 from paseo.lab.bench.plan import pictures_of, setup_of
 from paseo.lab.paper import PRIORS, figure, under
-from paseo.lab.reproduce.findings import Finding, count
+from paseo.lab.reproduce.findings import PaperFinding, count
 from paseo.lab.reproduce.lineplots import line_figure
 from paseo.lab.reproduce.variants import Options, Study, carry_out, reference, tasks_of, variant
 from paseo.samplers.paseo import PASEO
@@ -101,19 +101,19 @@ def summary(r: Residuals) -> tuple[float, float, float]:
     return statistics.fmean(values), statistics.median(values), sum(v > 0.5 for v in values) / len(values)
 
 
-def findings(found: dict[str, dict[int, Residuals]], single: dict[str, float]) -> list[Finding]:
+def findings(found: dict[str, dict[int, Residuals]], single: dict[str, float]) -> list[PaperFinding]:
     dense = {t: row for t, row in found.items() if t != "inpaint"}
     means = {t: {c: summary(r)[0] for c, r in row.items()} for t, row in found.items()}
     unsolved = [means[t][c] > 0.5 for t in dense for c in (1, 2, 3)]
     falls = [row[16] < row[1] for row in means.values()]
     result = [
-        Finding(
+        PaperFinding(
             "Few iterations leave the equations far from solved.",
             "mean residual above 1",
             f"above 0.5 in {sum(unsolved)} of {len(unsolved)}",
             sum(unsolved) > len(unsolved) / 2,
         ),
-        Finding(
+        PaperFinding(
             "Sixteen iterations leave a smaller residual than one.",
             "RV yes, SD3.5 mean yes",
             count(falls),
@@ -124,7 +124,7 @@ def findings(found: dict[str, dict[int, Residuals]], single: dict[str, float]) -
         others = statistics.fmean(means[t][4] for t in dense)
         shown = f"{means['inpaint'][4]:.2f} against {others:.2f} at C = 4"
         result.append(
-            Finding(
+            PaperFinding(
                 "Inpainting is solved far more accurately than the rest.",
                 "0.03 to 0.07",
                 shown,
@@ -134,7 +134,7 @@ def findings(found: dict[str, dict[int, Residuals]], single: dict[str, float]) -
     if single:
         shown = ", ".join(f"{t} {v:+.4f}" for t, v in single.items())
         result.append(
-            Finding(
+            PaperFinding(
                 "One iteration costs quality on some task.",
                 "blur, inpainting, JPEG",
                 shown,

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.images import to_signed, to_unit
-from paseo.lab.bench.pictures import Picture
-from paseo.lab.bench.scores import Pair, eight_bit, score
+from paseo.lab.bench.pictures import Truth
+from paseo.lab.bench.scores import ScoredPair, eight_bit, score
 from paseo.lab.bench.setup import Setup
 from paseo.lab.paper import PRIORS, figure
-from paseo.lab.reproduce.findings import Finding
+from paseo.lab.reproduce.findings import PaperFinding
 from paseo.lab.reproduce.result import Report
 from paseo.lab.reproduce.truths import load_truths
 from paseo.lab.text import Value
@@ -72,7 +72,7 @@ def run(o: Options) -> Report:
 
 
 @torch.no_grad()
-def _one(setup: Setup, sampler: DING, picture: Picture, seed: int) -> dict[str, float]:
+def _one(setup: Setup, sampler: DING, picture: Truth, seed: int) -> dict[str, float]:
     problem = setup.problem(picture)
     truth = picture.tensor[None].to(problem.y_z.device)
     assert problem.codec is not None  # a mask has both
@@ -90,21 +90,21 @@ def _one(setup: Setup, sampler: DING, picture: Picture, seed: int) -> dict[str, 
 
 
 def _scores(setup: Setup, image: Tensor, truth: Tensor) -> dict[str, float]:
-    pair = Pair(eight_bit(to_unit(image).cpu()), truth.cpu(), setup.task)
+    pair = ScoredPair(eight_bit(to_unit(image).cpu()), truth.cpu(), setup.task)
     return {name: value.item() for name, value in score(pair, METRICS).items()}
 
 
-def findings(here: dict[str, float]) -> list[Finding]:
+def findings(here: dict[str, float]) -> list[PaperFinding]:
     gap = here["ceiling"] - here["E(y) psnr_visible"]
     told = here["E(x) psnr_hole"] - here["E(y) psnr_hole"]
     return [
-        Finding(
+        PaperFinding(
             "The visible region comes back at the autoencoder's ceiling.",
             "29.57 dB (RV-v5.1), 34.29 dB (SD3.5)",
             f"{here['E(y) psnr_visible']:.2f} dB, ceiling {here['ceiling']:.2f} dB",
             gap < 1.0,
         ),
-        Finding(
+        PaperFinding(
             "The encoded truth gives part of the hole away.",
             "not measured",
             f"{told:+.2f} dB in the hole",

@@ -26,9 +26,9 @@ from paseo.base import HidesPixels
 from paseo.degrade import task as find_task
 from paseo.images import read, save_png
 from paseo.lab.bench.aggregate import Bench
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.paper import PRIORS, Figures, under
-from paseo.lab.reproduce.findings import Finding, span
+from paseo.lab.reproduce.findings import PaperFinding, span
 from paseo.lab.reproduce.variants import Options, Study, carry_out, reference, tasks_of
 from paseo.sheet import contact_sheet
 
@@ -64,11 +64,11 @@ def run(o: Options) -> Study:
     )
 
 
-def _own_weight(task: str) -> dict[str, Any]:
+def _own_weight(task: str) -> dict[str, object]:
     return {"weight": "soft"} if task == "inpaint" else {}
 
 
-def draws_of(bench: Bench, store: Store, task: str) -> dict[str, list[dict[str, Any]]]:
+def draws_of(bench: Bench, store: CellStore, task: str) -> dict[str, list[dict[str, Any]]]:
     """image → its rows with their pictures, for images that have all draws."""
     found: dict[str, list[dict[str, Any]]] = {}
     for cell in bench.cells:
@@ -78,13 +78,13 @@ def draws_of(bench: Bench, store: Store, task: str) -> dict[str, list[dict[str, 
     return {sha: entries for sha, entries in found.items() if len(entries) == len(bench.config.seeds)}
 
 
-def figures(bench: Bench, store: Store, task: str) -> dict[str, float] | None:
+def figures(bench: Bench, store: CellStore, task: str) -> dict[str, float] | None:
     """Means over images; None where no image has all its draws."""
     each = [_one(store, task, sha, entries) for sha, entries in draws_of(bench, store, task).items()]
     return {name: statistics.fmean(e[name] for e in each) for name in each[0]} if each else None
 
 
-def _one(store: Store, task: str, sha: str, entries: list[dict[str, Any]]) -> dict[str, float]:
+def _one(store: CellStore, task: str, sha: str, entries: list[dict[str, Any]]) -> dict[str, float]:
     x = torch.stack([read(e["path"]).rgb for e in entries]) * 2 - 1  # (K,3,H,W) in [-1,1]
     truth = read(store.truth(entries[0]["cell"].image, sha)).rgb * 2 - 1
     std = x.var(0, unbiased=True).mean(0).sqrt()  # (H,W)
@@ -114,25 +114,25 @@ def _rms(x: Tensor) -> Tensor:
     return x.flatten(1).square().mean(1).sqrt()
 
 
-def findings(here: dict[str, dict[str, float]]) -> list[Finding]:
+def findings(here: dict[str, dict[str, float]]) -> list[PaperFinding]:
     if not here:
         return []
     ratio, worst, noise = (_values(here, figure) for figure in (_ratio, _worst, _variation))
     printed = {f"{prior} {task}": row for prior in PRIORS for task, row in under("draws", prior).items()}
     found = [
-        Finding(
+        PaperFinding(
             "Draws differ from each other nearly as much as from the truth.",
             f"ratio {span(_values(printed, _ratio), 2)}",
             span(ratio, 2),
             min(ratio) > 0.7,
         ),
-        Finding(
+        PaperFinding(
             "The worst draw agrees with the measurement almost as well as the mean.",
             f"{span(_values(printed, _worst), 0)} % worse",
             f"{span(worst, 0)} % worse",
             max(worst) < 20,
         ),
-        Finding(
+        PaperFinding(
             "LPIPS varies little between draws of one image.",
             f"std {span(_values(printed, _variation), 0)} % of the mean",
             f"{span(noise, 0)} %",
@@ -143,7 +143,7 @@ def findings(here: dict[str, dict[str, float]]) -> list[Finding]:
         times = _hole_share(here["inpaint"])
         paper = [_hole_share(under("draws", prior)["inpaint"]) for prior in PRIORS]
         found.append(
-            Finding(
+            PaperFinding(
                 "The variation sits in the hole.",
                 f"{span(paper, 0)} times the visible part's",
                 f"{times:.1f} times",
@@ -175,7 +175,7 @@ def _hole_share(row: Figures) -> float:
     return row["std_hole"] / row["std_visible"]
 
 
-def sheet(bench: Bench, store: Store, tasks: list[str], out: Path) -> Path:
+def sheet(bench: Bench, store: CellStore, tasks: list[str], out: Path) -> Path:
     """The first image of every task: truth, measurement, four draws."""
     cells, names = [], []
     for task in tasks:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class PaperFinding:
     """A statement of the paper, its figures there and here, and whether it holds here."""
 
     statement: str
@@ -26,7 +26,7 @@ class Finding:
         )
 
 
-def verdict(findings: Sequence[Finding]) -> str:
+def verdict(findings: Sequence[PaperFinding]) -> str:
     """One line: what holds at this scale, and what does not."""
     if not findings:
         return "Too little has been measured to say which of the paper's findings hold here."

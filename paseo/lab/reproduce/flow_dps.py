@@ -9,7 +9,7 @@ from typing import Any
 
 from paseo.lab.bench.aggregate import Bench
 from paseo.lab.paper import published
-from paseo.lab.reproduce.findings import Finding, count
+from paseo.lab.reproduce.findings import PaperFinding, count
 from paseo.lab.reproduce.variants import Options, Study, carry_out, mean, tasks_of
 from paseo.lab.text import Value
 
@@ -54,10 +54,10 @@ def wins(bench: Bench, task: str) -> tuple[int, int]:
     return sum(a[i] < b[i] for i in common), len(common)
 
 
-def findings(found: dict[str, tuple[int, int]]) -> list[Finding]:
+def findings(found: dict[str, tuple[int, int]]) -> list[PaperFinding]:
     most = [won > images / 2 for won, images in found.values() if images]
     if not most:
         return []
     shown = ", ".join(f"{t} {won} of {images}" for t, (won, images) in found.items())
     paper = "168 to 200 of 200 images"
-    return [Finding("PASEO is better on most images.", paper, f"{count(most)}: {shown}", all(most))]
+    return [PaperFinding("PASEO is better on most images.", paper, f"{count(most)}: {shown}", all(most))]

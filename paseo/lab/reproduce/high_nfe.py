@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paseo.lab.paper import figure
-from paseo.lab.reproduce.findings import Finding, count
+from paseo.lab.reproduce.findings import PaperFinding, count
 from paseo.lab.reproduce.variants import Options as Common
 from paseo.lab.reproduce.variants import Study, carry_out, mean, tasks_of
 from paseo.lab.text import Value
@@ -58,7 +58,7 @@ def run(o: Options) -> Study:
                 better.append(long.metrics["lpips"].mean < short.metrics["lpips"].mean)
             lines += published_lines(name, task)
     found = [
-        Finding(
+        PaperFinding(
             "Twelve times the calls do not always help LPIPS.",
             "SILO, ReSample and the DPS family each lose on some task",
             f"better in {count(better).replace('tasks', 'rows')}",
@@ -74,7 +74,7 @@ def column(name: str, label: str, calls: int, settings: dict[str, Any]) -> dict[
     return {"name": name, "label": f"{name}-{label}", "settings": {"steps": steps, **settings}}
 
 
-def _omega(name: str) -> dict[str, Any]:
+def _omega(name: str) -> dict[str, object]:
     return {} if name in ("silo", "resample") else {"guidance": OMEGA}
 
 

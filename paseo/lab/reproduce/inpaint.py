@@ -19,10 +19,10 @@ from paseo.base import HidesPixels
 from paseo.degrade import task as find_task
 from paseo.images import read, save_png
 from paseo.lab.bench.aggregate import LEAST_FOR_DISTANCE, Bench
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.grids import grid
 from paseo.lab.paper import PRIORS, figure, under
-from paseo.lab.reproduce.findings import Finding
+from paseo.lab.reproduce.findings import PaperFinding
 from paseo.lab.reproduce.variants import Options, Study, carry_out, mean, tasks_of, variant
 from paseo.metrics import kernel_distance, vgg_features
 
@@ -102,7 +102,7 @@ def _seconds(bench: Bench, label: str) -> float | None:
     return s.seconds("cpu") if s is not None else None
 
 
-def regional(bench: Bench, store: Store, label: str) -> dict[str, float]:
+def regional(bench: Bench, store: CellStore, label: str) -> dict[str, float]:
     """Kernel distance ×10³ to the truths with one region at a time replaced by the truth's pixels."""
     cells = [c for c in bench.cells if c.method == label and store.done(c)]
     if len(cells) < LEAST_FOR_DISTANCE:
@@ -130,7 +130,7 @@ def regional(bench: Bench, store: Store, label: str) -> dict[str, float]:
 
 def findings(
     here: dict[str, tuple[float | None, float | None]], regions: dict[str, dict[str, float]]
-) -> list[Finding]:
+) -> list[PaperFinding]:
     lpips = {label: v for label, (v, _) in here.items() if v is not None}
     if len(lpips) < len(here):
         return []
@@ -138,25 +138,25 @@ def findings(
     repaired = lpips["fresh+soft"] - lpips["fresh+fixed"]
     gap = lpips["denoiser+mask"] - lpips["arc+mask"]
     found = [
-        Finding(
+        PaperFinding(
             "With the arc, soft weights come close to the supplied mask.",
             "+0.001 to +0.003 LPIPS",
             f"{soft:+.4f}",
             abs(soft) < 0.01,
         ),
-        Finding(
+        PaperFinding(
             "With the fresh anchor, soft weights fall behind the mask.",
             "+0.108 (RV)",
             f"{bad:+.4f}",
             bad > 0.01,
         ),
-        Finding(
+        PaperFinding(
             "Weights estimated once repair the fresh anchor.",
             "by 0.100 (RV)",
             f"by {repaired:.4f}",
             repaired > 0.01,
         ),
-        Finding(
+        PaperFinding(
             "The denoiser anchor with the mask is at least as good as the arc.",
             "by 0.008 (RV)",
             f"{gap:+.4f}",
@@ -169,7 +169,7 @@ def findings(
             f"{a}: {row['background only']:.2f} and {row['hole only']:.2f}" for a, row in regions.items()
         )
         found.append(
-            Finding(
+            PaperFinding(
                 "The distance comes from the hole, not from the background.",
                 "about 0 and 2.9 to 17",
                 shown,
@@ -184,6 +184,6 @@ def _from_the_hole(region: Mapping[str, float]) -> bool:
     return region["hole only"] > 0 and region["background only"] < 0.5 * region["hole only"]
 
 
-def charts(bench: Bench, store: Store, out: Path) -> list[Path]:
+def charts(bench: Bench, store: CellStore, out: Path) -> list[Path]:
     sheet = grid(bench, store, TASK)
     return [save_png(out / "inpaint.png", sheet)] if sheet is not None else []

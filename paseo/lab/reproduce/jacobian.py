@@ -14,11 +14,11 @@ import torch
 
 from paseo.images import read
 from paseo.lab.bench.aggregate import Bench
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.pictures import stack
 from paseo.lab.bench.plan import pictures_of, setup_of
 from paseo.lab.paper import PRIORS, under
-from paseo.lab.reproduce.findings import Finding, count, span
+from paseo.lab.reproduce.findings import PaperFinding, count, span
 from paseo.lab.reproduce.variants import Options, Study, carry_out, reference, tasks_of, variant
 from paseo.operators.check import OperatorCheck, check_operator
 
@@ -77,7 +77,7 @@ def run(o: Options) -> Study:
     )
 
 
-def check(o: Options, bench: Bench, store: Store, task: str) -> OperatorCheck:
+def check(o: Options, bench: Bench, store: CellStore, task: str) -> OperatorCheck:
     setup, pictures = setup_of(bench.config, task), pictures_of(bench.config)
     done = {c.image_sha256: c for c in bench.cells if c.task == task and store.done(c)}
     images = torch.stack([read(store.path(done[p.sha256], ".png")).rgb for p in pictures if p.sha256 in done])
@@ -96,25 +96,25 @@ def check(o: Options, bench: Bench, store: Store, task: str) -> OperatorCheck:
     )
 
 
-def findings(checks: dict[str, OperatorCheck]) -> list[Finding]:
+def findings(checks: dict[str, OperatorCheck]) -> list[PaperFinding]:
     clean = {task: c.rows[0].mean for task, c in checks.items()}
     above = [clean[t].value_error > c.operator_noise for t, c in checks.items()]
     adjoint = max(p.adjoint_error for p in clean.values())
     found = [
-        Finding(
+        PaperFinding(
             "The value error exceeds the noise r that the solver assumes.",
             "10 of 10 rows",
             count(above),
             all(above),
         ),
-        Finding(
+        PaperFinding(
             "Jᵀ is the transpose of J to rounding.", "3e-7 to 4e-6", f"up to {adjoint:.0e}", adjoint < 1e-4
         ),
     ]
     dense = {t: p.cosine for t, p in clean.items() if t != "jpeg"}
     if dense:
         found.append(
-            Finding(
+            PaperFinding(
                 "Directions agree on the linear tasks.",
                 "0.37 to 0.63 (RV), 0.87 to 0.96 (SD3.5)",
                 span(list(dense.values()), 2),
@@ -124,7 +124,7 @@ def findings(checks: dict[str, OperatorCheck]) -> list[Finding]:
     if "jpeg" in clean and dense:
         j = clean["jpeg"].cosine
         found.append(
-            Finding(
+            PaperFinding(
                 "On JPEG the learned directions do not match the chain's.",
                 "cosine 0.01 to 0.03",
                 f"{j:.2f}",
@@ -133,7 +133,7 @@ def findings(checks: dict[str, OperatorCheck]) -> list[Finding]:
         )
         spread = clean["jpeg"].step_spread
         found.append(
-            Finding(
+            PaperFinding(
                 "On JPEG the reference derivative depends on the step.",
                 "unreliable",
                 f"step spread {spread:.0e}",

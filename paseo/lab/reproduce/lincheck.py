@@ -178,7 +178,7 @@ class LinCheck:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class ImageCase:
     """One image: a truth, its measurement, and what is needed to judge draws."""
 
     operator: LatentMask | LatentBlur
@@ -245,7 +245,7 @@ def make_prior(o: Options) -> GaussianPrior:
     return GaussianPrior.natural(o.shape, SD3Flow(), o.exponent)
 
 
-def cases(o: Options, sampler: PASEO, prior: GaussianPrior, name: str, truth: Truth) -> Iterator[Case]:
+def cases(o: Options, sampler: PASEO, prior: GaussianPrior, name: str, truth: Truth) -> Iterator[ImageCase]:
     for image in range(o.images):
         first = (
             o.seed * 1000 + image
@@ -258,7 +258,7 @@ def cases(o: Options, sampler: PASEO, prior: GaussianPrior, name: str, truth: Tr
         )
         region = operator.mask < 0.5 if isinstance(operator, LatentMask) else None
         y = operator(z) + o.r * Noise(first + 1).like(z)
-        yield Case(operator, z, y, region, range(first + 3, first + 3 + o.draws))
+        yield ImageCase(operator, z, y, region, range(first + 3, first + 3 + o.draws))
 
 
 def unobserved(sampler: PASEO, prior: GaussianPrior, seed: int) -> Tensor:

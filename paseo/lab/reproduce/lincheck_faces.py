@@ -25,7 +25,7 @@ from paseo.errors import BadInput
 from paseo.images import to_signed, to_unit
 from paseo.lab.bench.pictures import load_pictures
 from paseo.lab.reproduce.calibration import Evidence, evidence
-from paseo.lab.reproduce.findings import Finding, verdict
+from paseo.lab.reproduce.findings import PaperFinding, verdict
 from paseo.lab.reproduce.lincheck_findings import SOLVES, Budget, printed, quoted
 from paseo.lab.reproduce.lineplots import line_figure
 from paseo.lab.text import columns
@@ -238,7 +238,7 @@ def _budget(c: str) -> Budget:
     return "exact" if c == "exact" else int(c)
 
 
-def findings(found: tuple[FacesRow, ...]) -> list[Finding]:
+def findings(found: tuple[FacesRow, ...]) -> list[PaperFinding]:
     at = {row.key: row for row in found}
     masks = [at["mask", rule, "1", "prior"].evidence.spread() for rule in ("ding", *ANCHORS)]
     off = [abs(s - 1) - min(e, 1.0) for s, e in masks]
@@ -250,31 +250,31 @@ def findings(found: tuple[FacesRow, ...]) -> list[Finding]:
     order = [str(c) for c in SOLVES]
     spreads = "spread " + ", ".join(f"{s:.3f}" for s, _ in masks)
     return [
-        Finding(
+        PaperFinding(
             "With a mask every rule is within 3 % of calibrated.",
             f"spread {quoted('mask', 'spread', (1,))}",
             spreads,
             max(off) <= 0.03,
         ),
-        Finding(
+        PaperFinding(
             "With a mask PASEO with the fresh anchor is DING.",
             "within 0.001",
             f"spreads differ by {same:.3f}",
             same < 0.02,
         ),
-        Finding(
+        PaperFinding(
             "Few CG iterations are best, the exact solve is far worse.",
             "C = 3 to 8",
             f"best C: {best}",
             all(b != "exact" for b in best.values()) and all(worse),
         ),
-        Finding(
+        PaperFinding(
             "The exact solve puts too much energy into the finest band.",
             f"{quoted('compare', 'finest', ('exact',), digits=1)} times",
             ", ".join(f"{e:.1f}" for e in energy),
             min(energy) > 1.5,
         ),
-        Finding(
+        PaperFinding(
             "The fresh anchor needs more iterations than the arc.",
             "8 against 3",
             f"{best['fresh']} against {best['arc']}",

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal, Protocol
 
 from paseo.lab.paper import Figures, published
-from paseo.lab.reproduce.findings import Finding
+from paseo.lab.reproduce.findings import PaperFinding
 
 Budget = int | Literal["exact"]
 TOLERANCE = 0.03  # "within 3 % of calibrated", give or take one standard error of the measurement
@@ -41,7 +41,7 @@ def quoted(
     return _range([row[column] for key, row in rows if not anchors or key[2] in anchors], digits)
 
 
-class Measured(Protocol):
+class MeasuredRow(Protocol):
     """A row, as far as a finding reads it."""
 
     @property
@@ -57,10 +57,10 @@ class Measured(Protocol):
     def band(self, name: str = ...) -> float: ...
 
 
-class View:
+class RowsByKind:
     """Rows by (operator, anchor, C), for one kind of truth."""
 
-    def __init__(self, rows: Sequence[Measured], truth: str) -> None:
+    def __init__(self, rows: Sequence[MeasuredRow], truth: str) -> None:
         self.at = {(row.operator, row.anchor, row.budget): row for row in rows if row.truth == truth}
 
     def anchors(self) -> list[str]:
@@ -83,16 +83,16 @@ class View:
         return min(SOLVES, key=lambda c: abs(self.at["blur", anchor, c].band() - 1.0))
 
 
-def findings(rows: Sequence[Measured]) -> list[Finding]:
+def findings(rows: Sequence[MeasuredRow]) -> list[PaperFinding]:
     """All statements, evaluated."""
-    view, prior = View(rows, "sampler"), View(rows, "prior")
+    view, prior = RowsByKind(rows, "sampler"), RowsByKind(rows, "prior")
     return [rule(view) for rule in RULES] + [_discretisation(view, prior)]
 
 
-def _mask_calibrated(v: View) -> Finding:
+def _mask_calibrated(v: RowsByKind) -> PaperFinding:
     off = [v.off("mask", a, 1) for a in v.anchors()]
     here = f"spread {_range(v.spreads('mask', (1,)))}"
-    return Finding(
+    return PaperFinding(
         "With a mask every anchor is calibrated within 3 %.",
         f"spread {quoted('mask', 'spread', (1,))}",
         here,
@@ -100,17 +100,17 @@ def _mask_calibrated(v: View) -> Finding:
     )
 
 
-def _mask_one_iteration(v: View) -> Finding:
+def _mask_one_iteration(v: RowsByKind) -> PaperFinding:
     gap = max(abs(v.at["mask", a, 1].spread() - v.at["mask", a, "exact"].spread()) for a in v.anchors())
     statement = "With a mask one CG iteration is as good as the exact solve."
-    return Finding(
+    return PaperFinding(
         statement, "identical, on the seen cells alone", f"spreads differ by {gap:.4f}", gap < 0.005
     )
 
 
-def _anchors_alike(v: View) -> Finding:
+def _anchors_alike(v: RowsByKind) -> PaperFinding:
     s = v.spreads("mask", (1,))
-    return Finding(
+    return PaperFinding(
         "With a mask the anchors barely differ.",
         "by 0.006 in spread",
         f"by {max(s) - min(s):.3f}",
@@ -118,19 +118,19 @@ def _anchors_alike(v: View) -> Finding:
     )
 
 
-def _few_iterations(v: View) -> Finding:
+def _few_iterations(v: RowsByKind) -> PaperFinding:
     best = [min(v.off("blur", a, c) for c in FEW) for a in v.anchors()]
     here = f"spread {_range(v.spreads('blur', FEW))} over all anchors and C up to 5"
     statement = "With a blur, a few CG iterations calibrate every anchor within 3 %."
     fresh, arc = printed("blur", "fresh", 5)["spread"], printed("blur", "arc", 2)["spread"]
     paper = f"{fresh:.3f} (fresh, C = 5), {arc:.3f} (arc, C = 2)"
-    return Finding(statement, paper, here, max(best) <= TOLERANCE)
+    return PaperFinding(statement, paper, here, max(best) <= TOLERANCE)
 
 
-def _insensitive(v: View) -> Finding:
+def _insensitive(v: RowsByKind) -> PaperFinding:
     s = v.spreads("blur", FEW)
     statement = "Calibration depends on the number of those few iterations."
-    return Finding(
+    return PaperFinding(
         statement,
         "spread " + ", ".join(f"{quoted('sweep', 'spread', FEW, [a])} ({a})" for a in ("fresh", "arc")),
         f"spread {_range(s)}",
@@ -138,11 +138,11 @@ def _insensitive(v: View) -> Finding:
     )
 
 
-def _exact_solve_energy(v: View) -> Finding:
+def _exact_solve_energy(v: RowsByKind) -> PaperFinding:
     e, few = v.finest(("exact",)), v.finest(FEW)
     statement = "The exact solve puts too much energy into the finest band, a few iterations do not."
     here = f"{_range(e)}, against {_range(few)}"
-    return Finding(
+    return PaperFinding(
         statement,
         f"{quoted('compare', 'finest', EXACT, digits=1)} times the truth's, against "
         f"{quoted('sweep', 'finest', FEW, digits=2)}",
@@ -151,9 +151,9 @@ def _exact_solve_energy(v: View) -> Finding:
     )
 
 
-def _order_of_magnitude(v: View) -> Finding:
+def _order_of_magnitude(v: RowsByKind) -> PaperFinding:
     e = v.finest(("exact",))
-    return Finding(
+    return PaperFinding(
         "That excess is an order of magnitude.",
         quoted("compare", "finest", EXACT, digits=1),
         _range(e),
@@ -161,10 +161,10 @@ def _order_of_magnitude(v: View) -> Finding:
     )
 
 
-def _spread_blind(v: View) -> Finding:
+def _spread_blind(v: RowsByKind) -> PaperFinding:
     s = v.spreads("blur", ("exact",))
     statement = "The spread ratio does not see it: the exact solve looks calibrated within 4 %."
-    return Finding(
+    return PaperFinding(
         statement,
         f"spread {quoted('compare', 'spread', EXACT)}",
         f"spread {_range(s)}",
@@ -172,11 +172,11 @@ def _spread_blind(v: View) -> Finding:
     )
 
 
-def _one_iteration_smooth(v: View) -> Finding:
+def _one_iteration_smooth(v: RowsByKind) -> PaperFinding:
     s, e = v.spreads("blur", (1,)), v.finest((1,))
     here = f"spread {_range(s)}, finest energy {_range(e)}"
     statement = "One iteration is too few: draws too similar and too smooth."
-    return Finding(
+    return PaperFinding(
         statement,
         f"spread {quoted('sweep', 'spread', (1,))}, "
         f"finest energy {quoted('sweep', 'finest', (1,), digits=2)}",
@@ -185,7 +185,7 @@ def _one_iteration_smooth(v: View) -> Finding:
     )
 
 
-def _energy_rises(v: View) -> Finding:
+def _energy_rises(v: RowsByKind) -> PaperFinding:
     def rises(anchor: str) -> bool:
         e = [v.at["blur", anchor, c].band() for c in SOLVES]
         return all(a <= b + 0.01 for a, b in pairwise(e))
@@ -193,7 +193,7 @@ def _energy_rises(v: View) -> Finding:
     here = "; ".join(
         f"{a} " + " ".join(f"{v.at['blur', a, c].band():.2f}" for c in SOLVES) for a in v.anchors()
     )
-    return Finding(
+    return PaperFinding(
         "The finest-band energy rises with every further iteration.",
         ", ".join(
             f"{printed('blur', a, 1)['finest']:.2f} … {printed('blur', a, 'exact')['finest']:.1f} ({a})"
@@ -204,15 +204,15 @@ def _energy_rises(v: View) -> Finding:
     )
 
 
-def _fresh_needs_more(v: View) -> Finding:
+def _fresh_needs_more(v: RowsByKind) -> PaperFinding:
     fresh, arc = v.best_budget("fresh"), v.best_budget("arc")
     statement = "The fresh anchor needs more iterations than the arc for the right amount of detail."
-    return Finding(
+    return PaperFinding(
         statement, "C = 8 against 3", f"C = {fresh} against {arc}", SOLVES.index(fresh) > SOLVES.index(arc)
     )
 
 
-def _discretisation(view: View, prior: View) -> Finding:
+def _discretisation(view: RowsByKind, prior: RowsByKind) -> PaperFinding:
     """Not a statement of the paper's own, but of its choice to draw truths by the sampler."""
     a, b = (
         view.spreads("blur", FEW) + view.spreads("mask", (1,)),
@@ -222,7 +222,7 @@ def _discretisation(view: View, prior: View) -> Finding:
         "Truths have to be the sampler's own draws: "
         "against those of the exact prior the same draws look too narrow."
     )
-    return Finding(
+    return PaperFinding(
         statement,
         "not measured",
         f"mean spread {_mean(a):.3f} and {_mean(b):.3f}",
@@ -230,7 +230,7 @@ def _discretisation(view: View, prior: View) -> Finding:
     )
 
 
-RULES: tuple[Callable[[View], Finding], ...] = (
+RULES: tuple[Callable[[RowsByKind], PaperFinding], ...] = (
     _mask_calibrated,
     _mask_one_iteration,
     _anchors_alike,

@@ -21,10 +21,10 @@ from typing import Any
 from paseo.errors import BadInput
 from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench, Summary
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.report import write_report
 from paseo.lab.paper import PRIORS, TASKS, Figures, under
-from paseo.lab.reproduce.findings import Finding, count
+from paseo.lab.reproduce.findings import PaperFinding, count
 from paseo.lab.reproduce.variants import Options as Common
 from paseo.lab.reproduce.variants import Study, carry_out, tasks_of
 from paseo.samplers import METHODS
@@ -59,7 +59,7 @@ def compare(
 ) -> Study:
     """Compute, or read a finished run, and set the paper's tables beside it."""
     if o.run:
-        bench, store = aggregate.load(Path(o.run)), Store(Path(o.run))
+        bench, store = aggregate.load(Path(o.run)), CellStore(Path(o.run))
     else:
         bench, store = carry_out(o, name, methods(o, chosen), tasks_of(o), features=True)
     tasks = measured(bench)
@@ -101,7 +101,7 @@ def methods(o: Options, chosen: Iterable[str] = METHODS) -> list[dict[str, Any]]
         {} if o.preset else {n: BUDGET if n == "paseo" else OTHERS for n in chosen}
     )  # a preset has its own
     found: list[dict[str, Any]] = [{"name": n, "budget": budgets.get(n)} for n in chosen]
-    dagger: dict[str, Any] = {"name": "paseo", "label": "paseo-dagger", "budget": budgets.get("paseo")}
+    dagger: dict[str, object] = {"name": "paseo", "label": "paseo-dagger", "budget": budgets.get("paseo")}
     has = bool(kept) and all("paseo-dagger" in row for row in kept.values())
     change = {"preset": "paseo-dagger"} if has else {"settings": {"anchor": "fresh"}}
     found.insert(1, {**dagger, **change})
@@ -148,7 +148,9 @@ def _gain(a: Summary, b: Summary, metric: str) -> float:
     return sum(mine[i] - theirs[i] for i in sorted(mine.keys() & theirs.keys()))
 
 
-def findings(bench: Bench, tasks: list[str], tables: Mapping[str, tuple[str, ...]] = TABLES) -> list[Finding]:
+def findings(
+    bench: Bench, tasks: list[str], tables: Mapping[str, tuple[str, ...]] = TABLES
+) -> list[PaperFinding]:
     place = ranks(bench, tasks)
     others = {t: [s for s in bench.of(t) if s.method not in (*OURS, "ding")] for t in tasks}
     own = {t: bench.summaries[t, "paseo"] for t in tasks}
@@ -164,31 +166,31 @@ def findings(bench: Bench, tasks: list[str], tables: Mapping[str, tuple[str, ...
     sharper = [any(_gain(s, own[t], "psnr") > 0 for s in others[t]) for t in tasks]
     shown = ", ".join(f"{t} {p}" for t, p in place.items())
     found = [
-        Finding(
+        PaperFinding(
             "PASEO is first or second in LPIPS on every task.",
             quoted(tables, lambda rows: place_of(rows) <= 2),
             f"places: {shown}",
             max(place.values()) <= 2,
         ),
-        Finding(
+        PaperFinding(
             "PASEO is first on at least three tasks.",
             quoted(tables, lambda rows: place_of(rows) == 1),
             count([p == 1 for p in place.values()]),
             list(place.values()).count(1) >= 3,
         ),
-        Finding(
+        PaperFinding(
             "PASEO is faster than every method but DING.",
             quoted(tables, lambda rows: rows["paseo"]["seconds"] < min(_column(rows, "seconds"))),
             count(faster),
             all(faster),
         ),
-        Finding(
+        PaperFinding(
             "PASEO needs the least memory, with the closed forms for masks.",
             quoted(tables, lambda rows: rows["paseo"]["gib"] < min(_column(rows, "gib"))),
             count(leaner),
             all(leaner),
         ),
-        Finding(
+        PaperFinding(
             "Some baseline has a higher PSNR: that is the price.",
             quoted(tables, lambda rows: rows["paseo"].get("psnr", math.inf) < max(_column(rows, "psnr"))),
             count(sharper),
@@ -197,7 +199,7 @@ def findings(bench: Bench, tasks: list[str], tables: Mapping[str, tuple[str, ...
     ]
     if "jpeg" in place and len(place) > 1:
         found.append(
-            Finding(
+            PaperFinding(
                 "JPEG is the hardest case for PASEO.",
                 "both priors",
                 f"place {place['jpeg']} of all",
@@ -207,7 +209,7 @@ def findings(bench: Bench, tasks: list[str], tables: Mapping[str, tuple[str, ...
     if all((t, "paseo-dagger") in bench.summaries for t in tasks):
         arc = [_gain(bench.summaries[t, "paseo-dagger"], own[t], "lpips") >= 0 for t in tasks]
         found.append(
-            Finding(
+            PaperFinding(
                 "The arc anchor is better than the original on most tasks.",
                 "12 of 15 settings",
                 count(arc),

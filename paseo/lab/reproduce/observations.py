@@ -17,9 +17,9 @@ from paseo.degrade import task as find_task
 from paseo.errors import BadInput
 from paseo.images import to_signed, to_unit
 from paseo.lab.bench.inception import load_inception
-from paseo.lab.bench.pictures import Picture, stack
+from paseo.lab.bench.pictures import Truth, stack
 from paseo.lab.paper import TASKS, figure
-from paseo.lab.reproduce.findings import Finding
+from paseo.lab.reproduce.findings import PaperFinding
 from paseo.lab.reproduce.result import Report
 from paseo.lab.reproduce.truths import load_truths
 from paseo.lab.text import Value
@@ -65,7 +65,7 @@ def run(o: Options) -> Report:
 
 
 @torch.no_grad()
-def observed(name: str, pictures: list[Picture]) -> Tensor:
+def observed(name: str, pictures: list[Truth]) -> Tensor:
     """What a sampler is given, at image size in [0,1], after the same 8 bits as every scored image."""
     task = find_task(name)
     y = task.measure(stack(pictures), [p.seed("measurement", 0) for p in pictures], task.sigma_y)
@@ -78,9 +78,9 @@ def features(x: Tensor, inception: str) -> Tensor:
     return torch.cat([network(part) for part in x.split(BATCH)])
 
 
-def findings(here: dict[str, float]) -> list[Finding]:
+def findings(here: dict[str, float]) -> list[PaperFinding]:
     if not {"sr4", "sr8"} <= here.keys():
         return []
     shown = f"{here['sr4']:.1f} and {here['sr8']:.1f}"
     statement = "The observation of SR×8 starts farther from the data than that of SR×4."
-    return [Finding(statement, "65.7 and 176.3", shown, here["sr8"] > here["sr4"])]
+    return [PaperFinding(statement, "65.7 and 176.3", shown, here["sr8"] > here["sr4"])]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from paseo.lab.paper import PRIORS, TASKS, figure, under
-from paseo.lab.reproduce.findings import Finding, span
+from paseo.lab.reproduce.findings import PaperFinding, span
 from paseo.lab.reproduce.lineplots import line_figure
 from paseo.lab.reproduce.variants import Options, Study, carry_out, complete, mean, tasks_of, variant
 
 __all__ = ["Options", "run"]
 
-LEVELS: dict[str, tuple[Any, ...]] = {
+LEVELS: dict[str, tuple[object, ...]] = {
     "inner_steps": (1, 2, 3, 5),
     "cg_budget": (1, 2, 4, 8, 16),
     "relaxation": (0.15, 0.3, 0.6, 1.0),
@@ -140,43 +140,43 @@ def published() -> dict[str, dict[str, float]]:
     }
 
 
-def findings(delta: Mapping[str, Mapping[str, float]]) -> list[Finding]:
+def findings(delta: Mapping[str, Mapping[str, float]]) -> list[PaperFinding]:
     if not delta:
         return []
     here, paper = Sensitivity.of(delta), Sensitivity.of(published())
     r, p = here.widest["r"], here.widest["P"]
     return [
-        Finding(
+        PaperFinding(
             "Few CG iterations beat many.",
             f"best C from {min(paper.best_budgets)} to {max(paper.best_budgets)}",
             f"best C: {', '.join(map(str, here.best_budgets))}",
             max(here.best_budgets) <= 4,
         ),
-        Finding(
+        PaperFinding(
             "Sixteen CG iterations are worse than the best budget.",
             f"by {span(paper.sixteen, 2)}",
             f"by {span(here.sixteen)}",
             min(here.sixteen) > 0,
         ),
-        Finding(
+        PaperFinding(
             "The assumed operator noise r hardly matters.",
             f"range up to {paper.widest['r']:.3f}",
             f"range up to {r:.3f}",
             r < 0.02,
         ),
-        Finding(
+        PaperFinding(
             "The correction fraction ρ matters more than r and λ.",
             paper.against(),
             here.against(),
             here.widest["rho"] > max(r, here.widest["lambda"]),
         ),
-        Finding(
+        PaperFinding(
             "The number of corrections P matters.",
             f"range up to {paper.widest['P']:.3f}",
             f"range up to {p:.3f}",
             p > 0.02,
         ),
-        Finding(
+        PaperFinding(
             "Leaving out fresh noise helps on some task.",
             f"by up to {-paper.quiet:.3f}",
             f"best {here.quiet:+.3f}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from paseo.lab.bench.aggregate import Bench, Summary
 from paseo.lab.paper import under
-from paseo.lab.reproduce.findings import Finding, count
+from paseo.lab.reproduce.findings import PaperFinding, count
 from paseo.lab.reproduce.variants import Options, Study, carry_out, reference, tasks_of, variant
 from paseo.lab.text import Value
 
@@ -88,7 +88,7 @@ def _cost(s: Summary, name: str) -> float:
     return s.cost.get(name, float("nan"))
 
 
-def findings(here: dict[str, dict[str, float]]) -> list[Finding]:
+def findings(here: dict[str, dict[str, float]]) -> list[PaperFinding]:
     if not here:
         return []
     worse = [t for t, row in here.items() if row["low"] > 0]
@@ -97,9 +97,9 @@ def findings(here: dict[str, dict[str, float]]) -> list[Finding]:
     same = [row["gib_one"] < 1.1 * row["gib"] for row in here.values()]
     shown = f"worse: {', '.join(worse) or 'none'}; better: {', '.join(better) or 'none'}"
     return [
-        Finding(
+        PaperFinding(
             "One iteration is worse on some task.", "blur, inpainting, JPEG; SR×8 better", shown, bool(worse)
         ),
-        Finding("One iteration is faster.", "1.03 to 1.34 times", count(faster), all(faster)),
-        Finding("It needs the same memory.", "to three digits", count(same), all(same)),
+        PaperFinding("One iteration is faster.", "1.03 to 1.34 times", count(faster), all(faster)),
+        PaperFinding("It needs the same memory.", "to three digits", count(same), all(same)),
     ]

@@ -35,7 +35,7 @@ from paseo.base import Counted, Sampler
 from paseo.errors import BadInput, NotFinite
 from paseo.files import atomic
 from paseo.lab.reproduce.conditions import conditions
-from paseo.lab.reproduce.posterior_cases import SCHEDULES, Case, R, Target, cases
+from paseo.lab.reproduce.posterior_cases import SCHEDULES, PosteriorCase, R, Target, cases
 from paseo.lab.text import Value, columns
 from paseo.noise import Noise
 from paseo.priors.mixture import Mixture
@@ -46,7 +46,7 @@ BUDGET = {"paseo": 53, "paseo-dagger": 53}  # all others 79, as in the paper
 STATISTICS = ("mean_error", "spread_seen", "spread_hidden", "coverage", "distance", "modes")
 RATIO = 4.0  # between two trials of a step size
 
-SETTINGS: dict[str, dict[str, Any]] = {  # what is known about the problem, and the middle of the search
+SETTINGS: dict[str, dict[str, object]] = {  # what is known about the problem, and the middle of the search
     "paseo": {"operator_noise": R, "cg_budget": 3},
     "paseo-dagger": {"operator_noise": R, "cg_budget": 3, "anchor": "fresh"},
     "ding": {"observation_noise": R, "eta": "ddpm"},
@@ -176,7 +176,7 @@ def method_named(name: str) -> Sampler:
     return within(replace(base, **SETTINGS[name]), BUDGET.get(name, 79))
 
 
-def exact(case: Case, o: Options) -> PosteriorRow:
+def exact(case: PosteriorCase, o: Options) -> PosteriorRow:
     """Draws of the posterior itself."""
     start, figures = time.perf_counter(), []
     for k in range(o.measurements):
@@ -186,7 +186,7 @@ def exact(case: Case, o: Options) -> PosteriorRow:
     return PosteriorRow(case.name, "exact", 0, {}, _mean(figures), time.perf_counter() - start)
 
 
-def measure(case: Case, name: str, o: Options) -> PosteriorRow:
+def measure(case: PosteriorCase, name: str, o: Options) -> PosteriorRow:
     """One row: the reason why not, or the search and then the figures."""
     sampler = method_named(name)
     if reason := sampler.unsupported(case.problem(case.measure(o.seed), 1)):
@@ -202,7 +202,7 @@ def measure(case: Case, name: str, o: Options) -> PosteriorRow:
     )
 
 
-def search(case: Case, name: str, sampler: Sampler, o: Options) -> tuple[Sampler, dict[str, float]]:
+def search(case: PosteriorCase, name: str, sampler: Sampler, o: Options) -> tuple[Sampler, dict[str, float]]:
     """The step size with the smallest distance on another measurement; trials are a factor of four apart."""
     if name in NOTHING_TO_TUNE:
         return sampler, {}
@@ -228,14 +228,14 @@ def trial_values(name: str, sampler: Sampler, trials: int) -> tuple[str, list[fl
     return field, [middle * RATIO ** (k - (trials - 1) / 2) for k in range(trials)]
 
 
-def _figures(case: Case, sampler: Sampler, seed: int, draws: int) -> tuple[dict[str, float], int]:
+def _figures(case: PosteriorCase, sampler: Sampler, seed: int, draws: int) -> tuple[dict[str, float], int]:
     y = case.measure(seed)
     counted = Counted(case.denoiser)
     z = sampler(counted, case.problem(y, draws), Noise(list(range(draws))))
     return statistics(case.target(y), z.flatten(1).double(), case), counted.nfe
 
 
-def statistics(target: Target, draws: Tensor, case: Case) -> dict[str, float]:
+def statistics(target: Target, draws: Tensor, case: PosteriorCase) -> dict[str, float]:
     """The figures of the table from draws (N, d)."""
     off, U = draws.mean(0) - target.mean, target.directions
     have, want = (draws @ U).var(0), (U * (target.covariance @ U)).sum(0)  # variance along each eigenvector
@@ -251,7 +251,7 @@ def statistics(target: Target, draws: Tensor, case: Case) -> dict[str, float]:
     }
 
 
-def _prior_mean(case: Case) -> Tensor:
+def _prior_mean(case: PosteriorCase) -> Tensor:
     mean = case.prior.mean() if isinstance(case.prior, Mixture) else case.prior.mean
     return mean.double().flatten()
 
@@ -260,7 +260,7 @@ def _ratio(have: Tensor, want: Tensor, which: Tensor) -> float:
     return math.sqrt(float(have[which].sum() / want[which].sum())) if which.any() else math.nan
 
 
-def _mode_error(target: Target, draws: Tensor, case: Case) -> float:
+def _mode_error(target: Target, draws: Tensor, case: PosteriorCase) -> float:
     """Each draw belongs to the nearest of the prior's modes."""
     if not isinstance(case.prior, Mixture) or not isinstance(target.law, Mixture):
         return math.nan

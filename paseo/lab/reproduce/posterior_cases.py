@@ -52,7 +52,7 @@ class AsDegradation:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class PosteriorCase:
     name: str
     prior: Any  # GaussianPrior or MixturePrior
     operator: Any
@@ -105,7 +105,7 @@ class Target:
         return cls(law, mean, covariance, vectors, values < 0.25 * before)
 
 
-def cases(schedule: str) -> tuple[Case, ...]:
+def cases(schedule: str) -> tuple[PosteriorCase, ...]:
     """The three problems on one kind of schedule."""
     if schedule not in SCHEDULES:
         raise BadInput(f"schedule={schedule!r} is not one of {', '.join(SCHEDULES)}.")
@@ -114,9 +114,9 @@ def cases(schedule: str) -> tuple[Case, ...]:
     half = torch.zeros(SHAPE[1:])
     half[:, : SHAPE[2] // 2] = 1.0
     return (
-        Case("mask", natural, LatentMask(half)),
-        Case("blur", natural, LatentBlur.gaussian(SHAPE[1:], 0.7)),
-        Case("mixture", modes(half, noise), LatentMask(half)),
+        PosteriorCase("mask", natural, LatentMask(half)),
+        PosteriorCase("blur", natural, LatentBlur.gaussian(SHAPE[1:], 0.7)),
+        PosteriorCase("mixture", modes(half, noise), LatentMask(half)),
     )
 
 

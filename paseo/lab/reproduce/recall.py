@@ -79,7 +79,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Row:
+class RecallRow:
     operator: str
     rule: str
     recall: int
@@ -92,7 +92,7 @@ class Row:
 @dataclass(frozen=True)
 class Calibration:
     options: Options
-    found: tuple[Row, ...]
+    found: tuple[RecallRow, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         return [row.to_json() for row in self.found]
@@ -135,7 +135,7 @@ def run(options: Options | None = None) -> Calibration:
     return Calibration(o, tuple(_rows(o)))
 
 
-def _rows(o: Options) -> Iterator[Row]:
+def _rows(o: Options) -> Iterator[RecallRow]:
     prior = GaussianPrior.natural(SHAPE, SCHEDULES[o.schedule])
     truths = prior.sample(Noise([o.seed + k for k in range(o.truths)]))
     for name, operator in operators().items():
@@ -148,7 +148,7 @@ def _rows(o: Options) -> Iterator[Row]:
             for size in o.sizes:
                 sampler = PASEO(steps=o.steps, operator_noise=o.r, **settings, recall=size)
                 z = sampler(prior, task, Noise(range(o.truths * o.draws)))
-                yield Row(name, rule, size, statistics(law, prior, truths, z))
+                yield RecallRow(name, rule, size, statistics(law, prior, truths, z))
 
 
 def operators() -> dict[str, Operator]:

@@ -78,7 +78,7 @@ class Guided:
         return empty + self.scale * (self.full.x0(x, t) - empty)
 
 
-class Pairs:
+class SignWatch:
     """A hook that reads the pairs' signs from the trace."""
 
     wants_trace = True
@@ -95,7 +95,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Table:
+class GuidedTable:
     options: Options
     found: tuple[dict[str, Any], ...]
 
@@ -116,9 +116,9 @@ class Table:
         return []
 
 
-def run(options: Options | None = None) -> Table:
+def run(options: Options | None = None) -> GuidedTable:
     o = options or Options()
-    return Table(o, tuple(_rows(o)))
+    return GuidedTable(o, tuple(_rows(o)))
 
 
 def classes(seed: int) -> tuple[GaussianPrior, MixturePrior]:
@@ -140,7 +140,7 @@ def _rows(o: Options) -> Iterator[dict[str, Any]]:
         for scale in o.scales:
             for size in (0, o.recall):
                 sampler = PASEO(steps=o.steps, operator_noise=o.r, cg_budget=3, recall=size)
-                pairs = Pairs()
+                pairs = SignWatch()
                 noise = Noise(range(o.truths * o.draws))
                 z = sampler(Guided(one, every, scale), problem(operator, y, o.draws), noise, pairs)
                 figures = {**statistics(law, one, truths, z), "against": pairs.against()}

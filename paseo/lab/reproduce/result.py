@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paseo.lab.reproduce.findings import Finding, verdict
+from paseo.lab.reproduce.findings import PaperFinding, verdict
 from paseo.lab.text import Value, columns
 from paseo.record import conditions
 
@@ -25,8 +25,8 @@ class Report:
     title: str
     header: Sequence[str]
     lines: Sequence[Sequence[Value]]
-    findings: Sequence[Finding] = ()
-    measured_on: Mapping[str, Any] = field(default_factory=dict)  # images, draws …
+    findings: Sequence[PaperFinding] = ()
+    measured_on: Mapping[str, object] = field(default_factory=dict)  # images, draws …
     more: Mapping[str, Any] = field(default_factory=dict)  # what else belongs into the JSON document
     charts: Charts = no_charts
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from paseo.lab.bench.aggregate import Bench
 from paseo.lab.paper import PRIORS, TASKS, under
-from paseo.lab.reproduce.findings import Finding, count, span
+from paseo.lab.reproduce.findings import PaperFinding, count, span
 from paseo.lab.reproduce.lineplots import line_figure
 from paseo.lab.reproduce.variants import Options, Study, carry_out, complete, mean, tasks_of, variant
 
@@ -60,7 +60,7 @@ def _figures(bench: Bench, task: str, label: str) -> list[float | None]:
 
 def findings(
     lpips: dict[str, dict[str, float]], psnr: dict[str, dict[str, float]], seconds: dict[str, list[float]]
-) -> list[Finding]:
+) -> list[PaperFinding]:
     if not lpips:
         return []
     better = [row["K=28"] < row["K=14"] for row in lpips.values()]
@@ -69,21 +69,21 @@ def findings(
     ratios = [s[3] / s[1] for s in seconds.values() if s[1] > 0]
     best = [min(row, key=lambda k: row[k]) for row in lpips.values()]
     return [
-        Finding("28 steps are better than 14.", "10 of 10 rows", count(better), all(better)),
-        Finding(
+        PaperFinding("28 steps are better than 14.", "10 of 10 rows", count(better), all(better)),
+        PaperFinding(
             "28 steps are best or second in LPIPS on most tasks.",
             "9 of 10 rows",
             count(enough),
             sum(enough) > len(enough) / 2,
         ),
-        Finding(
+        PaperFinding(
             "More steps do not always help LPIPS.",
             "112 is best in no row",
             f"best: {', '.join(best)}",
             any(b != "K=112" for b in best),
         ),
-        Finding("PSNR keeps rising beyond 28 steps.", "10 of 10 rows", count(sharper), all(sharper)),
-        Finding(
+        PaperFinding("PSNR keeps rising beyond 28 steps.", "10 of 10 rows", count(sharper), all(sharper)),
+        PaperFinding(
             "Time is proportional to the steps.",
             f"112 take {span(published_ratios(), 1)} times as long as 28",
             span(ratios, 1),

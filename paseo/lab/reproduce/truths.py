@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import get_args
 
 from paseo.errors import BadInput
-from paseo.lab.bench.pictures import Part, Picture, load_pictures
+from paseo.lab.bench.pictures import Part, Truth, load_pictures
 from paseo.models import load_model
 
 
-def load_truths(model: str, data: str, part: str, images: int, first: int = 0) -> list[Picture]:
+def load_truths(model: str, data: str, part: str, images: int, first: int = 0) -> list[Truth]:
     """`images` pictures at the model's size; "samples" are those beside it, of which there may be fewer."""
     loaded = load_model(model)
     if data == "samples":

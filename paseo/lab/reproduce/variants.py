@@ -15,11 +15,11 @@ from typing import Any
 from paseo.errors import BadInput
 from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench, Summary
-from paseo.lab.bench.cells import Store
+from paseo.lab.bench.cells import CellStore
 from paseo.lab.bench.config import parse_config
 from paseo.lab.bench.plan import make_plan, write
 from paseo.lab.bench.run import Shard, run
-from paseo.lab.reproduce.findings import Finding
+from paseo.lab.reproduce.findings import PaperFinding
 from paseo.lab.reproduce.result import Charts, Report, no_charts
 from paseo.lab.text import Value
 from paseo.models import AUTO, load_model
@@ -66,10 +66,10 @@ class Study(Report):
         title: str,
         options: Options,
         bench: Bench,
-        store: Store,
+        store: CellStore,
         header: Sequence[str],
         lines: Sequence[Sequence[Value]],
-        findings: Sequence[Finding] = (),
+        findings: Sequence[PaperFinding] = (),
         more: Mapping[str, Any] | None = None,
         charts: Charts = no_charts,
     ) -> None:
@@ -129,7 +129,7 @@ def operators_of(o: Options) -> dict[str, str]:
 
 def carry_out(
     o: Options, name: str, methods: Sequence[Any], tasks: Sequence[str], **more: Any
-) -> tuple[Bench, Store]:
+) -> tuple[Bench, CellStore]:
     """Plan, compute this process's share, and sum up what is there."""
     own = o.data == "samples"
     count = min(o.images, _samples(o.model)) if own else o.images
@@ -151,7 +151,7 @@ def carry_out(
 
     with tqdm(desc=name, unit="cell", disable=None, leave=False) as bar:
         run(folder, shard=Shard.parse(o.shard), advance=bar.update)
-    return aggregate.load(folder), Store(folder)
+    return aggregate.load(folder), CellStore(folder)
 
 
 def images_of(bench: Bench) -> int:

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING
 
 from paseo.errors import BadInput
 from paseo.samplers import method as find_method
 from paseo.setting import settings_of
 from paseo.settings.parse import field_name, split_assignment
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 Value = bool | int | float | str | None
 
@@ -49,7 +52,7 @@ class Axis:
         """The values between which, or among which, it searches."""
         return self.choices or (self.low, self.high)
 
-    def suggest(self, trial: Any, name: str) -> Value:
+    def suggest(self, trial: Trial, name: str) -> Value:
         """A value from an Optuna trial."""
         if self.choices:
             return trial.suggest_categorical(name, list(self.choices))
@@ -57,17 +60,17 @@ class Axis:
             return trial.suggest_int(name, int(self.low), int(self.high), log=self.log)
         return self.short(trial.suggest_float(name, self.low, self.high, log=self.log))
 
-    def short(self, value: Any) -> Any:
+    def short(self, value: Value) -> Value:
         """A number with three digits, as people write settings."""
         return float(f"{value:.3g}") if isinstance(value, float) and not self.choices else value
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Whether a value lies on the axis, so that it can be the first to be tried."""
         if self.choices:
             return value in self.choices
         return isinstance(value, int | float) and self.low <= value <= self.high
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return (
             {"choices": list(self.choices)}
             if self.choices
@@ -88,7 +91,7 @@ def declared_space(method: str) -> Space:
 
 
 def space_of(
-    method: str, *, masks: bool, fixed: Mapping[str, Any] | None = None, changes: Sequence[str] = ()
+    method: str, *, masks: bool, fixed: Mapping[str, object] | None = None, changes: Sequence[str] = ()
 ) -> Space:
     """The axes of a method for a task that hides pixels or not, without the fields that are fixed."""
     known = {s.name: s for s in settings_of(find_method(method).cls)}

@@ -10,15 +10,20 @@ from __future__ import annotations
 import sqlite3
 import time
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from paseo.errors import BadInput, PaseoError
 from paseo.lock import Owner, gone, locked, me
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.storages import BaseStorage, RDBStorage
+    from optuna.trial import FrozenTrial
 
 HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
 CLAIMED = 5  # seconds after its beginning, a trial has an owner
@@ -26,7 +31,7 @@ PATIENCE = 60  # seconds to wait for another process that writes
 START, AGAIN, OWNER = "start", "again", "owner"  # notes on a trial
 
 
-def open_storage(path: Path) -> Any:
+def open_storage(path: Path) -> RDBStorage:
     """The SQLite file as optuna's storage, made or found; BadInput if it is damaged."""
     with alone(path):
         if path.exists():
@@ -78,7 +83,7 @@ def readable(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def writable(path: Path, done: Any) -> Generator[None]:
+def writable(path: Path, done: Callable[[], int]) -> Generator[None]:
     """Errors of the database while trials run; `done()` says how far they came. Errors of a trial pass."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError
@@ -102,7 +107,7 @@ def _damaged(path: Path, told: str) -> BadInput:
     )
 
 
-def give_up_dead(study: Any) -> None:
+def give_up_dead(study: Study) -> None:
     """Trials whose process is gone have failed."""
     import optuna
     from optuna.trial import TrialState
@@ -115,23 +120,23 @@ def give_up_dead(study: Any) -> None:
             study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
 
-def _owner(storage: Any, trial: Any) -> Owner | None:
+def _owner(storage: BaseStorage, trial: FrozenTrial) -> Owner | None:
     """Who computes a trial. It is claimed as soon as it is begun: one that nobody claims was killed then."""
     while True:
         found = Owner.read(storage.get_trial(trial._trial_id).user_attrs.get(OWNER))
-        age = datetime.now() - trial.datetime_start
+        age = datetime.now() - (trial.datetime_start or datetime.min)
         if found is not None or not timedelta(0) <= age < timedelta(seconds=CLAIMED):
             return found
         time.sleep(0.1)
 
 
-def claim(trial: Any) -> None:
+def claim(trial: Trial) -> None:
     """Note who computes a trial."""
     trial.set_user_attr(OWNER, asdict(me()))
 
 
 def enqueue_missing(
-    study: Any, start: Mapping[str, Any], whole: bool, grid: Sequence[Mapping[str, Any]]
+    study: Study, start: Mapping[str, object], whole: bool, grid: Sequence[Mapping[str, object]]
 ) -> int:
     """Put the start and the grid's points into the queue, unless they are there, running or done; how many
     are to be

@@ -15,163 +15,26 @@ image has its own fixed noise, so trials are compared pairwise.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from paseo.base import Sampler
 from paseo.errors import BadInput, NotFinite, OutOfMemory
 from paseo.files import read_json, write_json
-from paseo.lab.bench.pictures import Picture
-from paseo.lab.bench.scores import PROTOCOL, Metric, metric
-from paseo.lab.bench.setup import Setup
-from paseo.lab.tune.spaces import Space, space_of
+from paseo.lab.bench.pictures import Truth
 from paseo.lab.tune.study import alone, claim, enqueue_missing, open_storage, readable, writable
-from paseo.samplers import within
+from paseo.lab.tune.tuning import Tuned, Tuning
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.trial import FrozenTrial
 
 SCORED = ("psnr", "lpips")  # what a preset says about itself, beside the metric it was tuned by
 RANDOM_TRIALS = 12
 HOPELESS = 1.5  # times the best trial's error on the same images: no test is needed to give up
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What is tuned, and on what."""
-
-    setup: Setup
-    method: str
-    pictures: Sequence[Picture]
-    study: Path  # the SQLite file
-    trials: int = 50  # finished or given up, over all processes
-    metric_name: str = "lpips"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    space_changes: Sequence[str] = ()
-    preset_name: str | None = None  # what to start from, and the name under which the result is kept
-    budget: int | None = None  # NFE that no trial may exceed
-    batch: int = 4
-    seed: int = 0
-    prune: bool = True
-    final_pictures: Sequence[
-        Picture
-    ] = ()  # where the best trials are compared once more; none: the best trial is taken
-    finalists: int = 3
-    grid: Sequence[Mapping[str, Any]] = ()  # settings to be tried first, after those kept until now
-
-    def __post_init__(self) -> None:
-        if self.trials < 1 or self.batch < 1 or not self.pictures:
-            raise BadInput(
-                f"trials={self.trials}, batch={self.batch} and {len(self.pictures)} images: each must be "
-                "at least 1."
-            )
-
-    @property
-    def metric(self) -> Metric:
-        return metric(self.metric_name)
-
-    @property
-    def label(self) -> str:
-        return self.preset_name or self.method
-
-    @property
-    def space(self) -> Space:
-        return space_of(
-            self.method, masks=self.setup.task.masks, fixed=self.fixed, changes=self.space_changes
-        )
-
-    def base(self) -> Any:
-        """The sampler that trials vary."""
-        sampler = self.chosen.recipe.sampler
-        return within(sampler, self.budget) if self.budget is not None else sampler
-
-    @cached_property
-    def chosen(self) -> Setup:
-        """With the method's own settings, prompt and guidance; a new label starts from the method's."""
-        known = replace(self.setup, method=self.method, label=self.preset_name, settings=dict(self.fixed))
-        try:
-            _ = known.recipe
-        except BadInput:
-            if self.preset_name is None:
-                raise
-            return replace(known, label=None)
-        return known
-
-    def sampler(self, values: Mapping[str, Any]) -> Any:
-        """The base with some values; within the budget also where they change the calls per step."""
-        sampler = replace(
-            self.base(), **{name: self.space[name].short(value) for name, value in values.items()}
-        )
-        return within(sampler, self.budget) if self.budget is not None else sampler
-
-    def name(self) -> str:
-        """Task, method, metric and a digest of everything else."""
-        facts = {
-            "protocol": PROTOCOL,
-            "hashes": self.chosen.hashes,
-            "task": self.setup.task.params,
-            "sigma_y": self.setup.sigma,
-            "noise_seed": self.setup.noise_seed,
-            "images": [p.sha256 for p in self.pictures],
-            "fixed": dict(self.fixed),
-            "space": {name: axis.to_json() for name, axis in self.space.items()},
-            "budget": self.budget,
-            "seed": self.seed,
-        }
-        if options := self.chosen.recipe.model_options():
-            facts["options"] = options  # prompt, guidance, precision
-        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
-        return f"{self.setup.task.name} {self.label} {self.metric_name} {digest}"
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """The best settings and how they were found."""
-
-    task: str
-    label: str
-    sampler: Any
-    score: dict[str, float]  # means over the images, of the metric and of SCORED
-    start_score: float | None  # of the settings that were kept until now
-    importances: dict[str, float]
-    trials: int
-    pruned: int
-    images: int
-    study: str
-    # every trial: its settings and its score, None where it was given up
-    history: tuple[dict[str, Any], ...] = ()
-    text: Mapping[str, Any] = field(default_factory=dict)  # prompt and guidance, of models that take them
-
-    def entry(self) -> dict[str, Any]:
-        """As `presets.json` holds it."""
-        source = f"tuned in {self.trials} trials; scores of {self.images} validation images"
-        settings = json.loads(json.dumps(asdict(self.sampler)))
-        return {
-            "class": type(self.sampler).__name__,
-            "settings": settings,
-            "score": self.score,
-            "source": source,
-            **self.text,
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        more = {
-            "start_score": self.start_score,
-            "importances": self.importances,
-            "trials": self.trials,
-            "pruned": self.pruned,
-        }
-        return {
-            "task": self.task,
-            "method": self.label,
-            **self.entry(),
-            **more,
-            "images": self.images,
-            "study": self.study,
-            "history": list(self.history),
-        }
 
 
 def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tuned:
@@ -190,7 +53,9 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     counts = len(_ended(study)), sum(t.state.name == "PRUNED" for t in study.trials)
     start = starts[0] if starts else None
     name, label = tuning.setup.task.name, tuning.label
-    history = tuple({"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study))
+    history: tuple[dict[str, object], ...] = tuple(
+        {"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study)
+    )
     recipe = tuning.chosen.recipe
     text = {} if recipe.guidance is None else {"prompt": recipe.prompt, "guidance": recipe.guidance}
     return Tuned(
@@ -208,7 +73,7 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     )
 
 
-def _enqueue(study: Any, tuning: Tuning) -> int:
+def _enqueue(study: Study, tuning: Tuning) -> int:
     """Try first what is used now, as far as the axes allow; then the grid, also one that is new to a study.
     How many trials that were killed are to be repeated.
     """
@@ -219,7 +84,9 @@ def _enqueue(study: Any, tuning: Tuning) -> int:
         return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
 
 
-def _winner(study: Any, tuning: Tuning, say: Callable[[str], None]) -> tuple[Any, dict[str, float], int]:
+def _winner(
+    study: Study, tuning: Tuning, say: Callable[[str], None]
+) -> tuple[Sampler, dict[str, float], int]:
     """The best trial, or the best of the finalists on their own images; its scores, and the number of images
     behind them.
     """
@@ -256,7 +123,7 @@ def write_preset(path: Path, tuned: Tuned) -> Path:
     return write_json(path, entries)
 
 
-def importances(study: Any) -> dict[str, float]:
+def importances(study: Study) -> dict[str, float]:
     """Share of each field in what separates the good trials from the others (PED-ANOVA); empty where there
     are too few.
     """
@@ -272,7 +139,7 @@ def importances(study: Any) -> dict[str, float]:
     return {name: round(float(share), 4) for name, share in found.items() if math.isfinite(share)}
 
 
-def _attempt(tuning: Tuning, trial: Any) -> float:
+def _attempt(tuning: Tuning, trial: Trial) -> float:
     """The mean over all images, or given up on the way."""
     import optuna
 
@@ -302,7 +169,7 @@ def _attempt(tuning: Tuning, trial: Any) -> float:
     return sum(errors) / len(errors)
 
 
-def _hopeless(trial: Any, tuning: Tuning, values: Sequence[float]) -> bool:
+def _hopeless(trial: Trial, tuning: Tuning, values: Sequence[float]) -> bool:
     """Far from the best trial on the images so far; only a test on many images could say so of a metric in
     decibels.
     """
@@ -313,7 +180,7 @@ def _hopeless(trial: Any, tuning: Tuning, values: Sequence[float]) -> bool:
     return sum(values) > HOPELESS * sum(best[step] for step in range(len(values)))
 
 
-def _scores(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> Iterator[dict[str, list[float]]]:
+def _scores(tuning: Tuning, sampler: Sampler, pictures: Sequence[Truth]) -> Iterator[dict[str, list[float]]]:
     """The metrics that a preset carries, batch by batch, one value per image."""
     names = list(dict.fromkeys([tuning.metric_name, *SCORED]))
     for start in range(0, len(pictures), tuning.batch):
@@ -325,7 +192,7 @@ def _means(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
 
 
-def _final(tuning: Tuning, sampler: Any, pictures: Sequence[Picture]) -> dict[str, float]:
+def _final(tuning: Tuning, sampler: Sampler, pictures: Sequence[Truth]) -> dict[str, float]:
     """The means over other pictures than those of the trials."""
     batches = list(_scores(tuning, sampler, pictures))
     return _means({name: [value for batch in batches for value in batch[name]] for name in batches[0]})
@@ -341,7 +208,7 @@ def _check_runs(tuning: Tuning) -> None:
         )
 
 
-def _open(tuning: Tuning) -> Any:
+def _open(tuning: Tuning) -> Study:
     """The study, made or found."""
     import warnings
 
@@ -373,20 +240,20 @@ def _open(tuning: Tuning) -> Any:
     return study
 
 
-def _ended(study: Any) -> list[Any]:
+def _ended(study: Study) -> list[FrozenTrial]:
     return [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
 
 
-def _complete(study: Any) -> list[Any]:
+def _complete(study: Study) -> list[FrozenTrial]:
     return [t for t in study.trials if t.state.name == "COMPLETE"]
 
 
-def _value(trial: Any) -> float | None:
+def _value(trial: FrozenTrial) -> float | None:
     """Optuna gives a trial that was stopped the value of its last image, which is no mean."""
-    return round(trial.value, 5) if trial.state.name == "COMPLETE" else None
+    return round(trial.value, 5) if trial.state.name == "COMPLETE" and trial.value is not None else None
 
 
-def _news(study: Any, tuning: Tuning) -> str:
+def _news(study: Study, tuning: Tuning) -> str:
     last = max(_ended(study), key=lambda t: t.datetime_complete)  # trials of a grid stand behind it, waiting
     value = f"{last.value:.4f}" if last.state.name == "COMPLETE" else last.state.name.lower()
     best = f"{study.best_value:.4f}" if _complete(study) else "none"

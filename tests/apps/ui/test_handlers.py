@@ -28,12 +28,13 @@ from paseo.apps.ui.form import (
 )
 from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.look import bar, note
-from paseo.apps.ui.results import Result
+from paseo.apps.ui.results import ShownResult
 from paseo.apps.ui.server import usable_port
 from paseo.apps.ui.wiring import uploads_only
-from paseo.apps.ui.work import Progress
+from paseo.apps.ui.work import RunProgress
 from paseo.errors import BadInput, Cancelled
 from paseo.samplers import METHODS, PASEO
+from paseo.settings.presets import fitting, preset
 
 SAMPLE = Path(__file__).parents[3] / "paseo" / "models" / "faces-128" / "samples" / "2000001.jpg"
 QUICK = ("steps=4",)
@@ -71,6 +72,26 @@ def test_only_what_was_changed_is_set(state: PageState) -> None:
     )  # a box of another method
 
 
+def test_settings_of_others_can_be_chosen(state: PageState) -> None:
+    offered = [name for _, name in state.preset_choices("faces-128")]
+    assert offered[0] == ""
+    assert {"ffhq/sd35", "coco/sd35"} <= set(offered)
+    assert "faces-128" not in offered  # "" stands for it
+    own, theirs = (handlers.settings_of("faces-128", "sr4", "paseo", name) for name in ("", "ffhq/sd35"))
+    assert own != theirs
+    assert theirs["steps"] == preset("ffhq/sd35", "sr4").sampler.steps
+    filled = state.drawer("faces-128", "sr4", "paseo", "ffhq/sd35")
+    names = [f.name for kind in KINDS for f, _ in filled[kind]]
+    values = [v for kind in KINDS for _, v in filled[kind]]
+    assert state.assignments("faces-128", "sr4", "paseo", names, values, "ffhq/sd35") == ()
+    assert "paseo-dagger" in [name for _, name in state.method_choices("faces-128", "sr4", "ffhq/sd35")]
+
+
+def test_a_diffusers_model_is_offered_the_rows_of_its_family() -> None:
+    assert fitting("sd3") == ["ffhq/sd35", "coco/sd35"]
+    assert fitting("sd") == fitting("sdxl") == ["ffhq/rv51"]
+
+
 def test_methods_that_cannot_restore_a_task_are_not_offered(state: PageState) -> None:
     jpeg, hole = (
         {name for _, name in state.method_choices("faces-128", task)} for task in ("jpeg", "inpaint")
@@ -82,8 +103,8 @@ def test_methods_that_cannot_restore_a_task_are_not_offered(state: PageState) ->
 
 def test_a_run_gives_progress_and_then_the_result(state: PageState) -> None:
     *steps, result = state.restore(Form(str(SAMPLE), draws=2, settings=QUICK), "one")
-    assert all(isinstance(p, Progress) for p in steps)
-    assert isinstance(result, Result)
+    assert all(isinstance(p, RunProgress) for p in steps)
+    assert isinstance(result, ShownResult)
     assert [row.name for row in result.rows] == ["seed 0", "seed 1", "mean"]
     assert result.nfe == 5
     assert not [f for f in result.files if f.parent.name == "input"]  # the upload itself was taken
@@ -102,7 +123,7 @@ def test_cancel_reaches_a_run_that_waits_and_one_that_works(state: PageState) ->
         seen.append(news)
         state.cancel("two")
     assert isinstance(seen[-1], Cancelled)
-    assert not any(isinstance(n, Progress) and n.step > 30 for n in seen)
+    assert not any(isinstance(n, RunProgress) and n.step > 30 for n in seen)
     assert not [t for t in threading.enumerate() if t.name == "paseo-ui" and t.is_alive()]
 
 
@@ -163,7 +184,7 @@ def test_odd_modes_are_restored(
     else:
         face.convert(mode).save(source, **options)
     *_, result = state.restore(Form(str(source), settings=("steps=3",)), "odd")
-    assert isinstance(result, Result), result
+    assert isinstance(result, ShownResult), result
     assert Image.open(result.rows[0].file).size == (128, 128)
     given = next(
         f for f in result.files if f.parent.name == "input"
@@ -191,7 +212,7 @@ def test_results_go_with_their_visitor_and_old_ones_before(
     folders = []
     for _ in range(3):
         *_, result = state.restore(Form(str(SAMPLE), settings=("steps=3",)), "five")
-        assert isinstance(result, Result)
+        assert isinstance(result, ShownResult)
         folders.append(result.sidecar.parent)
     assert [f.exists() for f in folders] == [False, True, True]
     state.leave("five")
@@ -265,7 +286,7 @@ def test_comparing_needs_two_methods_and_keeps_to_its_budget(state: PageState) -
     found = {
         m: n
         for m, n in state.compare(Form(str(SAMPLE)), ["paseo", "flow-dps"], "four", budget=5)
-        if isinstance(n, Result)
+        if isinstance(n, ShownResult)
     }
     assert set(found) == {"paseo", "flow-dps"}
     assert all(r.nfe <= 5 for r in found.values())
@@ -275,4 +296,4 @@ def test_comparing_needs_two_methods_and_keeps_to_its_budget(state: PageState) -
 
 def test_messages_cannot_carry_markup() -> None:
     assert "<b>" not in note("<b>bold</b>")
-    assert 'aria-valuenow="50"' in bar(Progress(5, 10, 10, 20, 3.0, 3.0))
+    assert 'aria-valuenow="50"' in bar(RunProgress(5, 10, 10, 20, 3.0, 3.0))
