@@ -26,7 +26,7 @@ from paseo.apps.inputs import Job
 from paseo.apps.job import Drawn, Measured, Restoration
 from paseo.apps.loop import Outcome, by_folder, claim, told
 from paseo.apps.progress import Progress
-from paseo.apps.warn import Warnings, about
+from paseo.apps.warn import Warnings
 from paseo.errors import Cancelled, DiskFull
 from paseo.files import NO_ROOM
 from paseo.memory import rows_that_fit
@@ -163,7 +163,7 @@ class Folder:
             this = self._result(job, future, progress)
             if this is not None:
                 progress.clear()
-                self.warnings.tell(job.relative, about(self.work, this))
+                self.warnings.tell(job.relative, self.work.warnings(this))
                 group.append(this)
         for batch, size in ((group, one.size),) if self._fits(group) else [([g], 1) for g in group]:
             if not batch or self.outcome.stopped:

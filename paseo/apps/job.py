@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -16,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.apps.about import about
 from paseo.apps.inputs import Job
 from paseo.apps.measuring import complete, degradation_for, measured, paste_known
+from paseo.apps.retouch import FacesFound, Retouch
 from paseo.base import Degradation, Watch
 from paseo.degrade import Mask
 from paseo.errors import BadInput
@@ -64,6 +67,7 @@ class Measured:
     degradation: Degradation
     mask_sha256: str | None
     noise_seed: int | None
+    told: list[dict[str, str]] = field(default_factory=list)  # warnings, once they were looked for
 
     @cached_property
     def y(self) -> Tensor:
@@ -82,6 +86,7 @@ class Drawn:
     windows: Windows | None
     together: int  # pictures in that pass; the last bits of a result depend on it
     found: Mapping[str, Any] = field(default_factory=dict)  # parameters that were sought (`PASEO(blind=…)`)
+    faces: FacesFound | None = None  # None: they were not sought
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,21 @@ class Restoration:
 
     plan: Plan
     loaded: Model | None = None  # a model that is there already
+    loaded_faces: Model | None = None  # a face model that is there already
     operators: dict[OperatorKey, LoadedOperator] = field(default_factory=dict)
 
     @cached_property
     def model(self) -> Model:
         return self.loaded if self.loaded is not None else load_model_of(self.plan.recipe)
+
+    @cached_property
+    def faces(self) -> Retouch | None:
+        """The face model, where faces are to be restored; the picture's own where it is the same."""
+        recipe = self.plan.recipe
+        if not recipe.faces:
+            return None
+        same = self.model if recipe.faces == recipe.model else None
+        return Retouch(recipe, self.loaded_faces or same)
 
     def operator(self, recipe: Recipe) -> LoadedOperator:
         source = recipe.operator
@@ -106,6 +121,8 @@ class Restoration:
     def load(self) -> None:
         """Load all weights now, so that missing ones are not reported as a failure of a file."""
         _ = self.model
+        if self.faces is not None:
+            self.faces.load()
         if self.plan.recipe.settled and not self.plan.recipe.idle:
             self.operator(self.plan.recipe)
 
@@ -139,6 +156,18 @@ class Restoration:
             raise BadInput("The task can be read off a file only: name it, such as --task jpeg:40.")
         return self.plan.recipe
 
+    def warnings(self, this: Measured) -> dict[str, str]:
+        """What speaks against trusting this picture's result, by kind; looked for once."""
+        if not this.told:
+            this.told.append(
+                {} if this.recipe.idle else about(self.model, this.y, this.degradation, self._size(this))
+            )
+        return this.told[0]
+
+    def _size(self, this: Measured) -> tuple[int, int] | None:
+        """(H, W) of the result, where its measurement does not tell."""
+        return this.picture.size if self.plan.degrade else self.plan.size
+
     def draw(self, group: Sequence[Measured], watch: Watch, pad_to: int = 1) -> list[Drawn]:
         """Pictures of one size in one pass, or one picture in as many passes as its draws need.
 
@@ -155,15 +184,10 @@ class Restoration:
             parts = [self._pass([*group, *[group[-1]] * (together - len(group))], seeds, watch)]
         images, latents = torch.cat([p.images for p in parts]), torch.cat([p.latents for p in parts])
         seconds = sum(p.seconds for p in parts) / len(group)
+        found = _found(parts) if together == 1 else {}
         return [
-            Drawn(
-                self._known(this, x.cpu()),
-                z.cpu(),
-                parts[0].nfe,
-                round(seconds, 3),
-                parts[0].windows,
-                together,
-                _found(parts) if together == 1 else {},
+            self._retouched(
+                this, Drawn(x.cpu(), z.cpu(), parts[0].nfe, seconds, parts[0].windows, together, found)
             )
             for this, x, z in zip(group, images.split(len(seeds)), latents.split(len(seeds)), strict=False)
         ]
@@ -175,10 +199,15 @@ class Restoration:
         same = this.picture.rgb[None].expand(len(self.plan.seeds), -1, -1, -1)
         return Drawn(same, same[:, :, :0, :0], 0, 0.0, None, 1)
 
-    def _known(self, this: Measured, draws: Tensor) -> Tensor:
-        if not this.recipe.keep_known:
-            return draws
-        return paste_known(draws, this.y, this.degradation, this.recipe.feather)
+    def _retouched(self, this: Measured, drawn: Drawn) -> Drawn:
+        """The draws with their faces, where that was asked for, and with the seen pixels, where they stay."""
+        images, faces, start = drawn.images, None, time.perf_counter()
+        if self.faces is not None:
+            images, faces = self.faces(this.y, images, this.recipe, this.degradation, self.plan.seeds)
+        if this.recipe.keep_known:
+            images = paste_known(images, this.y, this.degradation, this.recipe.feather)
+        seconds = round(drawn.seconds + time.perf_counter() - start, 3)
+        return replace(drawn, images=images, faces=faces, seconds=seconds)
 
     def _pass(self, group: Sequence[Measured], seeds: Sequence[int], watch: Watch) -> Restored:
         this = group[0]
@@ -191,7 +220,7 @@ class Restoration:
             sigma_y=this.recipe.sigma_y,
             carry=this.recipe.carry,
             seeds=list(seeds) * len(group),
-            size=this.picture.size if self.plan.degrade else self.plan.size,
+            size=self._size(this),
             windows=self.plan.windows,
             watch=watch,
         )
@@ -215,6 +244,7 @@ class Restoration:
             "notes": [
                 *(reason for reason in this.recipe.why if reason not in self.plan.recipe.why),
                 *(_told(name, entry) for name, entry in drawn.found.items()),
+                *(_about_faces(job.relative, drawn.faces) if drawn.faces is not None else ()),
             ],
         }
 
@@ -228,7 +258,13 @@ class Restoration:
         }
         more: dict[str, Any] = {"together": drawn.together} if drawn.together > 1 else {}
         more |= {"found": dict(drawn.found)} if drawn.found else {}
-        return self.record(this) | found | more
+        record: dict[str, Any] = self.record(this) | found | more
+        if drawn.faces is not None:
+            found = {"told": drawn.faces.sentence(), "found": drawn.faces.to_record()}
+            record["faces"] = {**record["faces"], **found}
+        if told := self.warnings(this):
+            record["warnings"] = list(told.values())
+        return record
 
     def record(self, this: Measured) -> dict[str, Any]:
         """All of the record that is known before anything is computed."""
@@ -239,6 +275,8 @@ class Restoration:
         used = None if this.recipe.idle else self.operator(this.recipe)
         entries["operator"] |= {"sha256": used and used.sha256}
         entries["operator"] |= {"name": used.name} if used and used.name else {}
+        if self.faces is not None:
+            entries["faces"] |= {"hashes": self.faces.model.hashes}
         entries["recipe"] |= {"identity": self.model.identity}
         return {
             "schema_version": SCHEMA_VERSION,
@@ -288,6 +326,10 @@ class Restoration:
 def _told(name: str, entry: dict[str, Any]) -> str:
     spread = "" if entry["std"] is None else f" ± {entry['std']:.2g} over the draws"
     return f"{name} was found: {entry['mean']:.3g}{spread}"
+
+
+def _about_faces(name: str, faces: FacesFound) -> list[str]:
+    return [f"{name}: {text}" for text in (faces.sentence(), faces.hint) if text]
 
 
 def _found(parts: Sequence[Restored]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ What is left open is filled in by `paseo.recipe.resolve`, as on the command line
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -79,6 +80,7 @@ def restore(
     mask      white where the picture is to be filled
     sigma_y   noise of the measurement, a standard deviation on [0,1] images; the task's own unless given
     operator  a folder or an operator; "chain" goes through the autoencoder itself; else the model's own
+    faces     faces in the picture are restored by the face model (docs/howto/faces.md); `record` says which
     method, preset, sampler, settings, steps    which sampler, and what is changed of its settings
     prompt, negative_prompt, guidance           what Stable Diffusion is told
     degradation, prior, codec                   parts of one's own; `degradation` is the same as `task`
@@ -87,6 +89,8 @@ def restore(
     damage = task if degradation is None else degradation
     parts = operator is not None and damage is not None and sampler is not None
     if prior is not None or codec is not None or (parts and not isinstance(model, str | Path)):
+        if wishes["faces"]:
+            raise BadInput("faces=True needs a model by name; here everything was passed by hand.")
         if operator is None or damage is None or sampler is None or isinstance(operator, str | Path):
             raise BadInput("A prior or codec of your own also needs operator=, degradation= and sampler=.")
         return by_hand(
@@ -120,9 +124,12 @@ def restore(
     given = of_draws(seed, samples) if seeds is None else _integers(seeds)
     run = Restoration(Plan(recipe, seeds=given, batch=batch, size=size, windows=windows), loaded)
     path = Path(image) if isinstance(image, str | Path) else Path()
+    run.load()
     this = run.prepare(Job(path, Path(), path.stem, path.name), picture)
     drawn = run.draw([this], watch)[0]
     record = run.finished(this, drawn)
+    for text in run.warnings(this).values():
+        warnings.warn(text, stacklevel=2)
     return Restored(
         drawn.images,
         drawn.latents,

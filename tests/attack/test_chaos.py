@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,38 @@ def compare(runner: Runner, tmp_path: Path, make: Callable[[Path], list[Any]], s
 def test_restore(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
     options = ["-m", model, "-t", "sr4", "--degrade", "--skip-existing", "--set", "steps=16"]
     compare(runner, tmp_path, lambda out: ["restore", photos, "-o", out, *options], 1)
+
+
+def test_restore_in_passes(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
+    """Which pictures share a pass does not depend on what is there already."""
+    options = ["-m", model, "-t", "sr4", "--degrade", "--skip-existing", "--set", "steps=16", "--batch", "4"]
+    compare(runner, tmp_path, lambda out: ["restore", photos, "-o", out, *options], 8)
+
+
+def test_restore_into_tars(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
+    """Every picture lies in the tars once, with the bytes of an unbroken run."""
+    words = ["restore", photos, "-m", model, "-t", "sr4", "--degrade", "--set", "steps=16", "-o"]
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    seconds = runner.unbroken([*words, whole / "out.tar"])
+
+    def at_end() -> None:
+        assert sorted(name for name, _ in packed(torn)) == sorted(name for name, _ in packed(whole))
+        assert dict(packed(torn)) == dict(packed(whole))  # none lost, none twice
+        shutil.rmtree(torn)
+
+    runner.broken(lambda: [*words, torn / "out.tar"], seconds, KILLS, random.Random(9), at_end)
+
+
+def packed(folder: Path) -> list[tuple[str, bytes]]:
+    """The pictures of all tars of a folder."""
+    found = []
+    for path in sorted(folder.rglob("*.tar")):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is not None and member.name.endswith(".png"):
+                    found.append((member.name, file.read()))
+    return found
 
 
 def test_degrade(runner: Runner, photos: Path, tmp_path: Path) -> None:

@@ -64,13 +64,18 @@ def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
 
 def _check_weights(record: dict[str, Any], run: Restoration) -> None:
     """Whatever the record tells of its weights must be true here; older records tell less."""
-    then = {"model": record["model"].get("hashes") or {}, "operator": record["operator"].get("sha256")}
-    then["identity"] = (record.get("recipe") or {}).get("identity") or {}
-    now = {
+    then: dict[str, Any] = {
+        "model": record["model"].get("hashes") or {},
+        "operator": record["operator"].get("sha256"),
+        "identity": (record.get("recipe") or {}).get("identity") or {},
+    }
+    now: dict[str, Any] = {
         "model": {name: run.model.hashes.get(name) for name in then["model"]},
         "operator": None if run.plan.recipe.idle else run.operator(run.plan.recipe).sha256,
         "identity": {name: run.model.identity.get(name) for name in then["identity"]},
     }
+    if run.faces is not None:
+        then["faces"], now["faces"] = record["faces"].get("hashes"), run.faces.model.hashes
     for what, told in then.items():
         if told != now[what]:
             whose = "operator" if what == "operator" else "model"

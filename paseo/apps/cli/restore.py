@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from paseo.recipe import Request
 
 
+MODEL_OPTIONS = ("device", "dtype", "channels_last", "compile", "offload", "tiling")
+
+
 class RestoreOptions(Wishes, total=False):
     """What `paseo restore` takes besides: what makes the request."""
 
@@ -52,6 +55,13 @@ class RestoreOptions(Wishes, total=False):
     ]
     device: Annotated[str | None, Wish(None, "Where it runs: auto, cpu, cuda, mps.")]
     dtype: Annotated[str | None, Wish(None, "Precision of the network: fp32, bf16, fp16.")]
+    channels_last: Annotated[
+        bool, Wish(False, "Embedded models: a layout that may be faster here.", ("--channels-last",))
+    ]
+    compile: Annotated[
+        bool,
+        Wish(False, "Embedded models: torch.compile, which pays for long folders.", ("--compile",)),
+    ]
     offload: Annotated[bool, Wish(False, "Stable Diffusion: keep idle parts in main memory.", ("--offload",))]
     tiling: Annotated[
         bool, Wish(False, "Stable Diffusion: encode and decode large images in tiles.", ("--tiling",))
@@ -124,6 +134,7 @@ def restore(
       OPERATOR_FOLDER
       paseo restore photos -o out --task jpeg --batch auto      pictures of one size in one pass: faster
       paseo restore list.csv -o out.tar --task jpeg --shard 0/8 one part of eight; results in tars
+      paseo restore group.jpg -o out --faces                    faces by the model that knows them
       paseo restore --replay out/a.json -o again                the same once more
 
     Each input gives OUT/<stem>.png (or one per draw) and OUT/<stem>.json, the record of how it was made.
@@ -170,7 +181,7 @@ def requested(typed: RestoreOptions) -> Request:
     from paseo.models import AUTO
     from paseo.recipe import Request
 
-    options = {name: typed[name] or None for name in ("device", "dtype", "offload", "tiling")}
+    options = {name: typed[name] or None for name in MODEL_OPTIONS}
     return Request(
         model=typed["model"],
         # a sharp picture does not tell what to do to it
