@@ -1,0 +1,41 @@
+"""Which latent space a diffusers model works in, and which operators lie in its folder, before any weight is
+read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paseo.codecs.kl import SPACES
+from paseo.files import read_json
+from paseo.hub.family import family_of
+from paseo.hub.folder import components, read_index, resolve
+from paseo.hub.names import known_family
+from paseo.operators.store import load_config
+
+OF_FAMILY = {"sd": "sd1", "sdxl": "sdxl", "sd3": "sd3"}  # latent spaces of the supported families
+
+
+def space_of_folder(name: str | Path) -> str:
+    """By channel count, scale and shift of the autoencoder; a tiny one, which has neither, by the family."""
+    if known := known_family(str(name)):
+        return OF_FAMILY[known]
+    folder = resolve(name)
+    parts = {part: kind for part, (_, kind) in components(read_index(folder)).items()}
+    config = read_json(folder / "vae" / "config.json")
+    if parts.get("vae") == "AutoencoderTiny" or not isinstance(config, dict):
+        return OF_FAMILY.get(family_of(parts, str(name)).name, "")
+    numbers = (
+        int(config.get("latent_channels", 4)),
+        float(config.get("scaling_factor", 0.18215)),
+        float(config.get("shift_factor") or 0.0),
+    )
+    return SPACES.get(numbers, "")
+
+
+def operators_in(folder: Path | None) -> dict[str, Path]:
+    """Task → folder of the operators that lie with a model: `operator`, as pipelines keep it, and those below
+    `operators`.
+    """
+    candidates = [] if folder is None else [*folder.glob("operators/*"), folder / "operator"]
+    return {load_config(p).degradation: p for p in candidates if (p / "config.json").is_file()}
