@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from paseo.base import Codec, Degradation
 from paseo.degrade import Compose
@@ -89,6 +89,8 @@ class StoredSamples:
         self, fresh: FreshSamples, count: int, variants: int, seed: int, cache: Path, accelerator: Accelerator
     ) -> None:
         self.draw, self.device, self.seed = fresh.draw, fresh.device, seed
+        if isinstance(fresh.codec, nn.Module):  # a third less time on CPUs
+            fresh.codec.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]  (not in its stub)
         self.count, self.variants, self.sides = count, variants, fresh.pictures.sides
         self.rows = {side: self._encoded(fresh, side, cache, accelerator) for side in self.sides}
 

@@ -90,8 +90,10 @@ def _images(model: Model, given: list[Path] | None, count: int) -> Tensor:
 
     from paseo.errors import BadInput
     from paseo.images import find_images, fit_square, read
+    from paseo.models import ROOT
 
-    roots = given or ([model.folder / "samples"] if model.folder else [])
+    own = [model.folder / "samples"] if model.folder else []
+    roots = given or [folder for folder in (*own, ROOT / "photos" / "samples") if folder.is_dir()][:1]
     files = [p for root in roots for p in (find_images(root) if root.is_dir() else [root])][:count]
     if not files:
         raise BadInput(f"The model {model.name} brings no sample images: give clean images with --images.")
