@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import typer
@@ -22,8 +23,9 @@ from paseo.degrade.family import PARAMETERS, SUBCELLS
 from paseo.errors import BadInput, MissingWeights
 from paseo.files import read_json
 from paseo.lab.bench.config import parse_config
+from paseo.lab.bench.pictures import Truth
 from paseo.lab.bench.plan import setup_of
-from paseo.lab.reproduce.variants import Options, recipe_of
+from paseo.lab.reproduce.variants import Options, recipe_of, tasks_of
 from paseo.models import load_model, shipped
 from paseo.operators.config import OperatorConfig
 from paseo.operators.family import ErrorAt, Family
@@ -154,6 +156,16 @@ def test_a_tiny_model_restores_with_it_at_every_door(package: Path, sd3: str, tm
     assert "sr4" not in state.model(sd3).tasks
     form = Form(str(picture), way=OWN, model=sd3, task="sr:4", sigma=0.01, settings=("steps=3",))
     assert isinstance(list(state.restore(form, "one"))[-1], ShownResult)
+
+    assert {"sr4", "inpaint", "jpeg:"} <= {name for _, name in state.task_choices(sd3)}
+
+    config = parse_config(
+        {"model": sd3, "tasks": ["sr4"], "methods": [{"name": "paseo", "settings": {"steps": 3}}]}
+    )
+    setup = setup_of(config, "sr4", config.methods[0])
+    truth = Truth("a", np.asarray(Image.open(picture).resize((64, 64))))
+    assert setup.draw(setup.recipe.sampler, [truth]).images.shape == (1, 3, 64, 64)
+    assert tasks_of(Options(model=sd3, tasks="sr4,jpeg")) == ["sr4", "jpeg"]
 
     pipe = PaseoPipeline.from_pretrained(sd3)
     pipe.set_progress_bar_config(disable=True)
