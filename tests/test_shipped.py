@@ -193,3 +193,17 @@ def test_check_operator_measures_it(package: Path, sd3: str) -> None:
         app, ["check-operator", "sr4", "--model", sd3, "--count", "1", "--directions", "1"]
     )
     assert result.exit_code == 0, result.output
+
+
+def test_a_model_of_the_hub_is_looked_up_in_its_cache(
+    package: Path, sd3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr(
+        huggingface_hub, "try_to_load_from_cache", lambda repo, file, revision=None: f"{sd3}/{file}"
+    )
+    assert shipped.space_of_model("somebody/else@main") == "sd3"
+    net = OperatorNet(OperatorConfig(16, "sd3", "", "sr4", widths=(8, 8, 8)))
+    save_operator(net, Path(sd3) / "operators" / "sr4")
+    assert shipped.operators_of_diffusers("somebody/else")["sr4"] == Path(sd3) / "operators" / "sr4"

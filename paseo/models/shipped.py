@@ -33,9 +33,9 @@ def operators_of_diffusers(name: str, space: str = "") -> dict[str, Path]:
     """Those of a diffusers model's own folder, then those that come with the package."""
     if space:
         return shipped_operators(space)
-    from paseo.hub.space import operators_in
+    from paseo.hub.space import folder_at_hand, operators_in
 
-    own = operators_in(Path(name)) if Path(name).is_dir() else {}
+    own = operators_in(folder_at_hand(name))
     return {**shipped_operators(space_of_model(name)), **own} if _spaces() else own
 
 
