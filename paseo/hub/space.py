@@ -27,12 +27,11 @@ def space_of_folder(name: str | Path) -> str:
     config = read_json(folder / "vae" / "config.json")
     if parts.get("vae") == "AutoencoderTiny" or not isinstance(config, dict):
         return OF_FAMILY.get(family_of(parts, str(name)).name, "")
-    numbers = (
-        int(config.get("latent_channels", 4)),
-        float(config.get("scaling_factor", 0.18215)),
-        float(config.get("shift_factor") or 0.0),
-    )
-    return SPACES.get(numbers, "")
+    channels, scale = config.get("latent_channels", 4), config.get("scaling_factor", 0.18215)
+    shift = config.get("shift_factor") or 0.0
+    if not (isinstance(channels, int) and isinstance(scale, float) and isinstance(shift, float)):
+        return ""
+    return SPACES.get((channels, scale, shift), "")
 
 
 def folder_at_hand(name: str | Path) -> Path | None:
