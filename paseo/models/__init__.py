@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paseo.operators.net import OperatorNet
 
 ROOT = Path(__file__).parent
-DEFAULT = "faces-128"  # what "auto" means, on every door
+DEFAULT = "photos"  # what "auto" means, on every door
 AUTO = "auto"
 
 
