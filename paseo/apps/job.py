@@ -8,7 +8,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -255,6 +255,7 @@ class Restoration:
             "seconds": drawn.seconds,
             "dtype": str(drawn.images.dtype).removeprefix("torch."),
             "metadata": self.plan.metadata,
+            "windows": None if drawn.windows is None else asdict(drawn.windows),
         }
         more: dict[str, Any] = {"together": drawn.together} if drawn.together > 1 else {}
         more |= {"found": dict(drawn.found)} if drawn.found else {}

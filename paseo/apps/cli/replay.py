@@ -13,9 +13,11 @@ from paseo.apps.loop import Outcome
 from paseo.apps.measuring import mask_file
 from paseo.errors import BadInput, MissingWeights
 from paseo.images import read
+from paseo.memory import Choice
 from paseo.recipe import Recipe
 from paseo.recipe.resolve import trained_for
 from paseo.record import file_sha256, load_record
+from paseo.windows import Windows
 
 
 def recorded(sidecar: Path, inputs: list[Path], out: Path) -> tuple[list[Job], Restoration]:
@@ -56,10 +58,18 @@ def _plan_of(record: dict[str, Any], folder: Path) -> Plan:
             degrade=bool(record["degrade"]),
             batch=int(record["batch"]),
             together=int(record.get("together", 1)),
+            windows=_windows(record),
             metadata=bool(record.get("metadata", False)),  # older runs left EXIF and profile behind
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"The record is incomplete: {error}.") from None
+
+
+def _windows(record: dict[str, Any]) -> Choice:
+    """As they were, whatever memory there is now; older records do not tell."""
+    if "windows" not in record:
+        return "auto"
+    return "off" if record["windows"] is None else Windows(**record["windows"])
 
 
 def _check_weights(record: dict[str, Any], run: Restoration) -> None:
