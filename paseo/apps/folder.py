@@ -145,7 +145,7 @@ class Folder:
 
     def take(self, job: Job) -> Measured | None:
         """In the reader's thread: the picture, or None where the run is there already."""
-        claim(job, self.claimed, self.sources)
+        claim(job, self.claimed, self.sources, self.work.suffixes(job.ending))
         if self.skip and self.work.done(job):
             return None
         return self.work.prepare(job)
@@ -217,10 +217,13 @@ class Folder:
         self.notice(result)
 
     def _failed(self, job: Job, error: Exception, progress: Progress) -> None:
+        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in NO_ROOM)
+        if full and self.outcome.stopped:  # computed, but no room for it either: it was said once
+            self.outcome.add({"input": str(job.source), "status": "left"})
+            return
         text = told(error)
         progress.clear()
         say(f"paseo: {job.relative}: {text}")
-        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in NO_ROOM)
         self.outcome.stopped = self.outcome.stopped or full or _gone(error)
         self.outcome.add({"input": str(job.source), "status": "failed", "error": text})
         progress.done()

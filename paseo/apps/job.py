@@ -8,7 +8,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -32,7 +32,7 @@ from paseo.models import Model
 from paseo.problem import device_of
 from paseo.recipe import Recipe, read_off, settle
 from paseo.recipe.load import LoadedOperator, learned_for_masks, load_model_of, load_operator_of
-from paseo.record import SCHEMA_VERSION, environment, short
+from paseo.record import SCHEMA_VERSION, environment, pinned, short
 from paseo.restored import STD_NOTE, Restored
 from paseo.seeds import of_image
 from paseo.sheet import deviation_map
@@ -128,7 +128,7 @@ class Restoration:
 
     def done(self, job: Job) -> bool:
         """Whether this very run of this file lies there already."""
-        return complete(job, lambda: self.record(self.prepare(job)))
+        return complete(job, self.suffixes(job.ending), lambda: self.record(self.prepare(job)))
 
     def __call__(self, job: Job, watch: Watch) -> dict[str, Any]:
         """One file alone."""
@@ -144,7 +144,9 @@ class Restoration:
         if isinstance(degradation, Mask):
             recipe = settle(recipe, degradation, learned_for_masks(recipe, self.model))
         noise_seed = of_image(plan.seeds[0], picture.sha256) if plan.degrade else None
-        return Measured(job, picture, recipe, degradation, mask_sha256, noise_seed)
+        this = Measured(job, picture, recipe, degradation, mask_sha256, noise_seed)
+        as_json(self.record(this))  # what no record can hold is said now, not after the computation
+        return this
 
     def _read_off(self, job: Job) -> Recipe:
         """The plan's recipe, with the task that the file tells where it was left open."""
@@ -224,15 +226,15 @@ class Restoration:
         )
 
     def write(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
-        """Pictures first, the record last: where there is a record, all files are there."""
+        """The record is made before anything is written, and takes its name last: where it lies, all does."""
         job, record = this.job, self.finished(this, drawn)
         files = list(self._files(this, drawn.images, record))
-        names = [job.write(suffix, data) for suffix, data in files]
+        names = [job.path(suffix).name for suffix, _ in files]
         sums = [hashlib.sha256(data).hexdigest() for _, data in files]
         record["outputs"] = [
             {"file": name, "sha256": sha256} for name, sha256 in zip(names, sums, strict=True)
         ]
-        job.write(".json", as_json(record))
+        job.write_all([*files, (".json", as_json(record))])
         return {
             "outputs": [str(job.folder / name) for name in names],
             "sidecar": str(job.sidecar),
@@ -253,6 +255,7 @@ class Restoration:
             "seconds": drawn.seconds,
             "dtype": str(drawn.images.dtype).removeprefix("torch."),
             "metadata": self.plan.metadata,
+            "windows": None if drawn.windows is None else asdict(drawn.windows),
         }
         more: dict[str, Any] = {"together": drawn.together} if drawn.together > 1 else {}
         more |= {"found": dict(drawn.found)} if drawn.found else {}
@@ -268,9 +271,11 @@ class Restoration:
         """All of the record that is known before anything is computed."""
         plan, job = self.plan, this.job
         entries = this.recipe.to_record()
-        entries["model"] |= {"hashes": self.model.hashes}
-        used = None if this.recipe.idle else self.operator(this.recipe).sha256
-        entries["operator"] |= {"sha256": used}
+        name = pinned(this.recipe.model, self.model.folder)
+        entries["model"] |= {"name": name, "hashes": self.model.hashes}
+        used = None if this.recipe.idle else self.operator(this.recipe)
+        entries["operator"] |= {"sha256": used and used.sha256}
+        entries["operator"] |= {"name": used.name} if used and used.name else {}
         if self.faces is not None:
             entries["faces"] |= {"hashes": self.faces.model.hashes}
         entries["recipe"] |= {"identity": self.model.identity}
@@ -299,16 +304,24 @@ class Restoration:
     def _files(self, this: Measured, draws: Tensor, record: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
         """(what follows the stem, the bytes) of every picture."""
         seeds, ending = self.plan.seeds, this.job.ending
+        names = iter(self.suffixes(ending))
         origin = this.picture.origin if self.plan.metadata else Origin(this.picture.alpha)
-        for k, (seed, image) in enumerate(zip(seeds, draws, strict=True)):
-            suffix = f"_s{k}{ending}" if len(seeds) > 1 else ending
-            yield suffix, encode_picture(image, ending, origin, short(record, seed))
+        for seed, image in zip(seeds, draws, strict=True):
+            yield next(names), encode_picture(image, ending, origin, short(record, seed))
         if len(seeds) > 1:
             std = deviation_map(draws.var(0).mean(0).sqrt())
-            yield f"_mean{ending}", encode_picture(draws.mean(0), ending, origin, short(record, None))
-            yield "_std.png", encode_picture(std, record=STD_NOTE)
+            yield next(names), encode_picture(draws.mean(0), ending, origin, short(record, None))
+            yield next(names), encode_picture(std, record=STD_NOTE)
         if self.plan.degrade:
-            yield "_measurement.png", encode_picture(this.y[0])
+            yield next(names), encode_picture(this.y[0])
+
+    def suffixes(self, ending: str) -> list[str]:
+        """What follows the stem in the names of all pictures of a run, in order."""
+        draws = len(self.plan.seeds)
+        found = [ending]
+        if draws > 1:
+            found = [*(f"_s{k}{ending}" for k in range(draws)), f"_mean{ending}", "_std.png"]
+        return [*found, "_measurement.png"] if self.plan.degrade else found
 
 
 def _told(name: str, entry: dict[str, Any]) -> str:

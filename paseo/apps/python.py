@@ -35,6 +35,7 @@ from paseo.memory import Choice
 from paseo.models import Model, load_model, own_folder
 from paseo.recipe import Recipe, Request, resolve
 from paseo.restored import Restored
+from paseo.seeds import of_draws
 from paseo.settings.presets import Preset
 from paseo.street import LatentModel
 from paseo.street import restore as by_hand
@@ -101,7 +102,7 @@ def restore(
             prior=prior,
             codec=codec,
             sigma_y=0.01 if sigma_y is None else sigma_y,
-            seeds=_seeds(seed, samples) if seeds is None else seeds,
+            seeds=of_draws(seed, samples) if seeds is None else seeds,
             size=size,
             windows=windows,
             watch=watch,
@@ -120,7 +121,7 @@ def restore(
         **asked(wishes),
     )
     recipe, loaded = _load(resolve(request), model)
-    given = _seeds(seed, samples) if seeds is None else _integers(seeds)
+    given = of_draws(seed, samples) if seeds is None else _integers(seeds)
     run = Restoration(Plan(recipe, seeds=given, batch=batch, size=size, windows=windows), loaded)
     path = Path(image) if isinstance(image, str | Path) else Path()
     run.load()
@@ -140,12 +141,6 @@ def restore(
         record=record,
         origin=picture.origin,
     )
-
-
-def _seeds(seed: int, samples: int) -> tuple[int, ...]:
-    if samples < 1 or seed < 0:
-        raise BadInput(f"samples={samples}, seed={seed}: at least one draw, and a seed from 0.")
-    return tuple(range(seed, seed + samples))
 
 
 def _integers(seeds: int | Sequence[int] | Sequence[torch.Generator]) -> tuple[int, ...]:

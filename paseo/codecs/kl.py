@@ -29,7 +29,7 @@ SPACES = {  # (channels, scale, shift) → id of the latent space
     (4, 0.18215, 0.0): "sd1",
     (4, 0.13025, 0.0): "sdxl",
     (16, 1.5305, 0.0609): "sd3",
-    (16, 0.3611, 0.1159): "flux",
+    (16, 0.3611, 0.1159): "flux1",
 }
 LESS_MEMORY = "Turn tiling on, work on a smaller image, or free the accelerator."
 

@@ -28,7 +28,7 @@ SPACES = {
     "taesd": "sd1",
     "taesdxl": "sdxl",
     "taesd3": "sd3",
-    "taef1": "flux",
+    "taef1": "flux1",
 }  # whose latents each one reads and writes
 LESS_MEMORY = "Work on a smaller image, or free the accelerator."
 

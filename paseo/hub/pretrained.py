@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from paseo.base import Codec, HasHash, HasLatentSpace, OnDevice
-from paseo.errors import MissingWeights, PaseoError
+from paseo.codecs.tiny import TinyCodec
+from paseo.errors import BadInput, MissingWeights, PaseoError
 from paseo.hub.attention import Backend, attention
 from paseo.hub.autoencoder import open_codec, wrap_codec
 from paseo.hub.build import build_prior, latent_multiple, schedule_of
@@ -33,8 +34,10 @@ from paseo.hub.folder import components, read_index, resolve
 from paseo.hub.guidance import check_guidance
 from paseo.hub.identity import component_hashes
 from paseo.hub.parts import FolderParts, ModelParts, PipelineParts
+from paseo.hub.space import OF_FAMILY, operators_in
 from paseo.hub.text import Prompt
 from paseo.models import Model
+from paseo.models.shipped import is_shipped, shipped_operators
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import load_config, load_operator
 from paseo.schedule import VP, SD3Flow
@@ -108,7 +111,7 @@ class PretrainedModel(Model):
         parts = self.config["parts"] if self.folder is not None else ()
         found = component_hashes(self.folder, parts) if self.folder is not None else {}
         known = {name: str(self.config[name]) for name in ("family", "revision", "dtype", "codec_dtype")}
-        return {**self.hashes, **found, **known, "name": Path(self.name).name}
+        return {**self.hashes, **found, **known, "name": Path(self.name.partition("@")[0]).name}
 
     def prompted(
         self,
@@ -122,9 +125,7 @@ class PretrainedModel(Model):
 
     @cached_property
     def tasks(self) -> list[str]:
-        """Tasks of the operators in the folder: `operator`, as pipelines keep it, and those below
-        `operators`.
-        """
+        """Tasks of the operators in the folder, and of those that the package has for the latent space."""
         return sorted(self._operators)
 
     def operator_folder(self, task: str) -> Path | None:
@@ -137,18 +138,21 @@ class PretrainedModel(Model):
                 "or train it with "
                 f"`paseo train operator --task {task} --model {self.name} --data IMAGES`."
             )
+        folder = self._operators[task]
+        if is_shipped(folder) and load_config(folder).channels != self.latent_channels:
+            raise BadInput(
+                f"The operator that comes for the latent space {self.config['latent_space']} has "
+                f"{load_config(folder).channels} channels, the model {self.name} has {self.latent_channels}."
+            )
         return load_operator(
-            self._operators[task],
-            codec_hash=self.hashes["codec"],
+            folder,
+            codec_hash="" if is_shipped(folder) else self.hashes["codec"],  # the tiny codec has another
             device=self.codec.device if isinstance(self.codec, OnDevice) else "cpu",
         )
 
     @cached_property
     def _operators(self) -> dict[str, Path]:
-        candidates = (
-            [] if self.folder is None else [*self.folder.glob("operators/*"), self.folder / "operator"]
-        )
-        return {load_config(p).degradation: p for p in candidates if (p / "config.json").is_file()}
+        return {**shipped_operators(str(self.config["latent_space"])), **operators_in(self.folder)}
 
 
 def family_name(source: str | Path) -> str | None:
@@ -223,7 +227,7 @@ def load_diffusers_model(
                 "parts": _component_names(parts),
                 "dtype": _plain(parts.dtype),
                 "codec_dtype": _plain(vae_dtype),
-                "latent_space": own.latent_space if isinstance(own, HasLatentSpace) else "",
+                "latent_space": _space(own, parts),
             },
             hashes={"codec": own.hash if isinstance(own, HasHash) else ""},
             make=make,
@@ -266,6 +270,12 @@ def _codec(
 def _component_names(parts: ModelParts) -> tuple[str, ...]:
     """What is loaded for a prompt and an estimate; an operator has a hash of its own."""
     return tuple(sorted({*parts.family.text, parts.family.network, "vae", "scheduler"} & set(parts.classes)))
+
+
+def _space(codec: Codec, parts: ModelParts) -> str:
+    """A tiny autoencoder does not tell its latent space: the family does."""
+    named = codec.latent_space if isinstance(codec, HasLatentSpace) else ""
+    return OF_FAMILY[parts.family.name] if isinstance(codec, TinyCodec) else named
 
 
 def _plain(dtype: str | torch.dtype) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paseo.operators.net import OperatorNet
 
 ROOT = Path(__file__).parent
-DEFAULT = "faces-128"  # what "auto" means, on every door
+DEFAULT = "photos"  # what "auto" means, on every door
 AUTO = "auto"
 
 
@@ -136,11 +136,18 @@ def own_folder(name: str | Path) -> Path | None:
     return folder if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file() else None
 
 
-def stored_operator(name: str | Path, task: str) -> Path | None:
-    """Where a model of `own_folder` keeps its operator of that name; None where it has none."""
+def stored_operator(name: str | Path, task: str, space: str = "") -> Path | None:
+    """Where the operator of a model for a task lies: in the model's folder, or, for the latent space of a
+    diffusers model, in the package (shipped.py); None where there is none. `space` is that of a model that is
+    loaded already, and that no name may tell.
+    """
     folder = own_folder(name)
-    found = folder / "operators" / task if folder is not None else None
-    return found if found is not None and (found / "config.json").is_file() else None
+    if folder is not None and not space:
+        found = folder / "operators" / task
+        return found if (found / "config.json").is_file() else None
+    from paseo.models.shipped import operators_of_diffusers
+
+    return operators_of_diffusers(str(name), space).get(task)
 
 
 def load_model(name: str | Path = AUTO, **options: Any) -> Model:

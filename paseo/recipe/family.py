@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 
 from paseo.base import Degradation, HasParams, Sampler
 from paseo.degrade import Mask, Task, tasks
@@ -18,6 +19,7 @@ from paseo.degrade.family import numbers_of, parts_of
 from paseo.degrade.mask import Masking
 from paseo.errors import Unsupported
 from paseo.models import stored_operator
+from paseo.models.shipped import is_shipped, sentence
 from paseo.operators.config import OperatorConfig
 from paseo.operators.family import Family
 from paseo.operators.store import operator_config
@@ -35,24 +37,35 @@ class Choice:
     why: tuple[str, ...] = ()
 
 
-def stored_for(model: str, task: str, degradation: Degradation | Task) -> Choice:
-    """The task's own operator, one of the same degradation under another name, or the family's."""
-    if stored_operator(model, task) is not None:
-        return Choice()
+def stored_for(model: str, task: str, degradation: Degradation | Task, space: str = "") -> Choice:
+    """The task's own operator, one of the same degradation under another name, or the family's; `space` is
+    the latent space of a model that is loaded already.
+    """
+    if (found := stored_operator(model, task, space)) is not None:
+        return Choice(why=_said(found, model, ""))
     for known in tasks():
-        if stored_operator(model, known.name) is not None and same(known, degradation):
-            return Choice(known.name, why=(f"{task} is {known.name}: its operator is taken",))
-    family = family_of_model(model)
-    if family is None or numbers_in(degradation) is None:
+        found = stored_operator(model, known.name, space)
+        if found is not None and same(known, degradation):
+            return Choice(
+                known.name, why=_said(found, model, f"{task} is {known.name}: its operator is taken")
+            )
+    found, family = stored_operator(model, FAMILY, space), family_of_model(model, space)
+    if found is None or family is None or numbers_in(degradation) is None:
         return Choice()
-    return Choice(
-        FAMILY, family, (f"{model} has no operator for {task} alone: the one of the family is taken",)
-    )
+    why = f"{model} has no operator for {task} alone: the one of the family is taken"
+    return Choice(FAMILY, family, _said(found, model, why))
 
 
-def family_of_model(model: str) -> Family | None:
+def _said(folder: Path, model: str, why: str) -> tuple[str, ...]:
+    """The reason; of an operator that comes with the package, where it comes from, in one line."""
+    if is_shipped(folder):
+        return (sentence(folder, model),)
+    return (why,) if why else ()
+
+
+def family_of_model(model: str, space: str = "") -> Family | None:
     """What a model's operator for the family says of itself; None where it has none."""
-    folder = stored_operator(model, FAMILY)
+    folder = stored_operator(model, FAMILY, space)
     return operator_config(folder).family if folder is not None else None
 
 

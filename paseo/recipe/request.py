@@ -17,6 +17,7 @@ class Request:
 
     model: str = "auto"  # an embedded model, a folder, a hub id; "auto" takes the default
     family: str = ""  # of a pipeline that is loaded already: sd, sdxl, sd3
+    space: str = ""  # the same, its latent space: sd1, sdxl, sd3
     # "": the operator's, or inpaint where there is a mask; "auto": else what the file says
     task: str | Task | Degradation = ""
     mask: Mask | bool = False  # True: one per file, known when the file is read

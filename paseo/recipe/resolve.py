@@ -228,7 +228,7 @@ def _choice(
         return Choice()
     if request.operator is not None:
         return Choice(family=None if learned is None else learned.family)
-    return Choice() if masked else stored_for(model, task, degradation)
+    return Choice() if masked else stored_for(model, task, degradation, request.space)
 
 
 def _told(why: str, reason: str) -> str:

@@ -2,9 +2,8 @@
 
     L(ψ) = E ‖ H_ψ(E(x), s, c) − E(lift(A_c(x) + s·n)) ‖₁
 
-Everything is made on the fly: the picture (or a crop of one), its degradation, the noise and both encodings;
-the codec is cheap beside the operator's own gradient. After training the error at a set of known degradations
-is measured on held-out pictures and stored, so that the solver can take its r from it.
+The pairs are made on the fly or encoded beforehand (paseo.train.samples). After training the error at a set
+of known degradations is measured on held-out pictures and stored, so that the solver can take its r from it.
 """
 
 from __future__ import annotations
@@ -16,16 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from paseo.base import Codec, Degradation
-from paseo.degrade import Compose, Task, task
+from paseo.degrade import Task, task
 from paseo.degrade.family import PARAMETERS, SUBCELLS, condition_of, numbers_of, parts_of
 from paseo.operators.config import OperatorConfig, check_widths
 from paseo.operators.family import ErrorAt, Family
 from paseo.operators.net import OperatorNet
+from paseo.operators.store import adopt
 from paseo.train.draws import NOISE, RANGES, FamilyDraw
 from paseo.train.latents import codec_digest, encode, latent_space_of
 from paseo.train.loop import Trained, derive
-from paseo.train.measure import noisy
 from paseo.train.pictures import Pictures
+from paseo.train.samples import FreshSamples, Samples, StoredSamples, measured
+from paseo.train.start import starting_weights
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -47,34 +48,38 @@ class FamilyRecipe:
         pictures: Pictures,
         draw: FamilyDraw,
         config: OperatorTraining,
+        cache: Path,
         accelerator: Accelerator,
     ) -> None:
         self.codec, self.pictures, self.draw, self.config = codec, pictures, draw, config
-        self.device, self.bf16 = accelerator.device, config.bf16_on(accelerator.device)
+        self.device, bf16 = accelerator.device, config.bf16_on(accelerator.device)
         if isinstance(codec, nn.Module):
             codec.to(self.device)
+        fresh = FreshSamples(codec, pictures, draw, self.device, bf16)
+        self.samples: Samples = fresh
         self.count = pictures.count
+        if config.measurements:
+            self.count = config.examples or pictures.count
+            self.samples = StoredSamples(
+                fresh, self.count, config.measurements, config.seed, cache, accelerator
+            )
         self.images = pictures.held_out(_EXPORT_IMAGES)
         channels = encode(codec, self.images[:1], self.device, False).shape[1]
         self.net: nn.Module = _initial(config, channels, codec)
         self.net.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]  (torch's stub lacks it)
-        self._checks: dict[str, tuple[Tensor, Tensor]] = {}
+        self._clean = torch.empty(0)  # encodings of held-out pictures
+        self._checks: dict[str, Tensor] = {}  # and of their measurements, by probe
 
     def loss(self, net: nn.Module, index: Tensor, rng: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        x = self.pictures.draw(index, rng)
-        degradations = [self.draw(rng, x.shape[-1]) for _ in range(len(x))]
-        s = torch.tensor([self.draw.noise(rng) for _ in range(len(x))])
-        lifted = torch.cat([measured(a, x[i : i + 1], s[i : i + 1], rng) for i, a in enumerate(degradations)])
-        c, seen = self.told(degradations, x)
-        both = encode(self.codec, torch.cat([x, lifted]), self.device, self.bf16)
-        z, target = both.chunk(2)
-        z = z.contiguous(memory_format=torch.channels_last)
-        error = net(z, s.to(self.device), c, seen).float() - target
+        sample = self.samples(index, rng)
+        c, seen = self.told(sample.degradations, (sample.side, sample.side))
+        z = sample.z.contiguous(memory_format=torch.channels_last)
+        error = net(z, sample.s.to(self.device), c, seen).float() - sample.target
         return error.abs().mean(), {"rms": error.detach().square().mean().sqrt()}
 
-    def told(self, degradations: list[Degradation], x: Tensor) -> tuple[Tensor, Tensor]:
-        """c (B, P) and the seen shares (B, n², h, w) of one degradation per picture."""
-        size, factor = (x.shape[2], x.shape[3]), self.codec.factor
+    def told(self, degradations: list[Degradation], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """c (B, P) and the seen shares (B, n², h, w) of one degradation per picture of (H, W) pixels."""
+        factor = self.codec.factor
         conditions = [condition_of(a, factor, size) for a in degradations]
         c = torch.tensor([[told.numbers[name] for name in PARAMETERS] for told in conditions])
         everything = torch.ones(1, SUBCELLS**2, size[0] // factor, size[1] // factor)
@@ -104,22 +109,21 @@ class FamilyRecipe:
 
     def _errors(self, net: nn.Module, name: str, z: Tensor, target: Tensor) -> Tensor:
         known = task(name)
-        x = self.images[:1]
-        c, seen = self.told([known.degradation], x)
+        c, seen = self.told([known.degradation], (self.images.shape[2], self.images.shape[3]))
         s = torch.full((1,), probe_noise(known), device=self.device)
         blocks = zip(z.split(_BLOCK), target.split(_BLOCK), strict=True)
         return torch.cat([net(a, s.expand(len(a)), c, seen) - y for a, y in blocks])
 
     def _probe(self, name: str, count: int) -> tuple[Tensor, Tensor]:
         """Clean latents and encoded measurements of held-out pictures, always the same."""
-        if name not in self._checks or len(self._checks[name][0]) < min(count, len(self.images)):
-            x, known = self.images[:count], task(name)
+        x, known = self.images[:count], task(name)
+        if len(self._clean) < len(x):
+            self._clean = self._encode(x)
+        if name not in self._checks or len(self._checks[name]) < len(x):
             rng = torch.Generator().manual_seed(derive(self.config.seed, -4))
             s = torch.full((len(x),), probe_noise(known))
-            lifted = measured(known.degradation, x, s, rng)
-            self._checks[name] = (self._encode(x), self._encode(lifted))
-        z, y = self._checks[name]
-        return z[:count], y[:count]
+            self._checks[name] = self._encode(measured(known.degradation, x, s, rng))
+        return self._clean[: len(x)], self._checks[name][: len(x)]
 
     def _encode(self, x: Tensor) -> Tensor:
         return torch.cat([encode(self.codec, block, self.device, False) for block in x.split(_BLOCK)])
@@ -130,25 +134,12 @@ def probe_noise(known: Task) -> float:
     return 2 * known.sigma_y if known.sigma_y > 0.01 else _VALIDATION_NOISE
 
 
-@torch.no_grad()
-def measured(degradation: Degradation, x: Tensor, s: Tensor, rng: torch.Generator) -> Tensor:
-    """lift(A(x) + s·n) in float32, with the noise that lies inside a chain."""
-    with torch.autocast(x.device.type, enabled=False):
-        if isinstance(degradation, Compose):
-            y = degradation.draw(x, lambda v: torch.randn(v.shape, generator=rng).to(v))
-        else:
-            y = degradation(x)
-        return degradation.lift(noisy(y, s, rng), (x.shape[2], x.shape[3]))
-
-
 def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorNet:
-    from paseo.operators.store import adopt, load_operator
-
     family = Family(PARAMETERS, RANGES, SUBCELLS, config.local)
     net = OperatorNet(OperatorConfig(channels, family=family, widths=check_widths(config.widths)))
     if config.start is None:
         return net
-    return adopt(net, load_operator(config.start, codec_hash=codec_digest(codec)).state_dict())
+    return adopt(net, starting_weights(config.start, codec, config.task or ""))
 
 
 def export_family(outcome: Trained, recipe: FamilyRecipe, config: OperatorTraining, folder: Path) -> None:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -52,8 +52,15 @@ class Latents:
         return int(c), int(h), int(w)
 
 
+class Blocks(Protocol):
+    """Images that can be read block by block."""
+
+    def __len__(self) -> int: ...
+    def batch(self, positions: range, /) -> Tensor: ...
+
+
 def encode_rows(
-    images: ImageSet, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Accelerator
+    images: Blocks, row: Callable[[Tensor, int], Tensor], cache: Path, key: str, accelerator: Accelerator
 ) -> Latents:
     """Apply `row(x, position)` to blocks x of images at `position`… and keep its (B, variants, c, h, w)
     results.

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from paseo.base import Codec
 from paseo.operators.config import OperatorConfig, check_widths
 from paseo.operators.net import OperatorNet
+from paseo.operators.store import adopt
 from paseo.train.data import ImageSet, load_images
 from paseo.train.draws import FamilyDraw, family_of
 from paseo.train.export import load_codec
@@ -40,7 +41,7 @@ from paseo.train.measure import ByExample, Measurement, by_name, mirrored, noisy
 from paseo.train.operator_options import OperatorTraining
 from paseo.train.pairs import load_pairs
 from paseo.train.splits import split
-from paseo.train.start import Start, started
+from paseo.train.start import Start, started, starting_weights
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -200,11 +201,9 @@ class OperatorRecipe:
 
 
 def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorNet:
-    from paseo.operators.store import load_operator
-
     net = OperatorNet(OperatorConfig(channels, widths=check_widths(config.widths)))
     if config.start is not None:
-        net.load_state_dict(load_operator(config.start, codec_hash=codec_digest(codec)).state_dict())
+        adopt(net, starting_weights(config.start, codec, config.task or ""))
     return net
 
 
@@ -225,7 +224,7 @@ def train_operator(config: OperatorTraining, codec: Codec | None = None) -> Trai
 def _train_family(config: OperatorTraining, codec: Codec, draw: FamilyDraw, start: Start) -> Trained:
     assert config.data is not None
     pictures = start.pictures(config.data, config, config.mirror)
-    recipe = FamilyRecipe(codec, pictures, draw, config, start.accelerator)
+    recipe = FamilyRecipe(codec, pictures, draw, config, start.cache, start.accelerator)
     folder = config.out / EXPORT
     return start.train(recipe, config, lambda outcome: export_family(outcome, recipe, config, folder))
 

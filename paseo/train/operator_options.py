@@ -51,7 +51,11 @@ class OperatorTraining(LoopConfig):
         "default",
         "paper: Adam at a constant 1e-4, no warm-up, clipping or averaging; your own options stay.",
     )
-    start: Path | None = option(None, "Folder of an operator whose weights are the starting point.")
+    start: Path | None = option(
+        None,
+        "Folder of an operator whose weights are the starting point; shipped: the package's for the latent "
+        "space.",
+    )
     name: str | None = option(
         None, "Name of the degradation in the exported config; the task's unless given."
     )
@@ -75,6 +79,11 @@ class OperatorTraining(LoopConfig):
     measurements: int = option(
         0, "Noisy measurements per image to encode beforehand; 0 encodes fresh ones in every step."
     )
+    examples: int = option(
+        0,
+        "Of a family with measurements: pictures or crops of each side to encode; 0: as many as there are.",
+        "[0, 1e7]",
+    )
     mirror: bool = option(
         True, "Mirror images at random; off where left and right differ for the degradation."
     )
@@ -97,9 +106,10 @@ class OperatorTraining(LoopConfig):
         for name, value in (("crops", self.crops), ("local", self.local)):
             if value and not family:
                 raise BadInput(f"{name} belongs to a family: give it with --task family.")
-        for name, value in (("measurements", self.measurements), ("jacobian", self.jacobian)):
-            if value and family:
-                raise BadInput(f"{name} is for one degradation: a family draws a new one for every sample.")
+        if self.jacobian and family:
+            raise BadInput("jacobian is for one degradation: a family draws a new one for every sample.")
+        if self.examples and not (family and self.measurements):
+            raise BadInput("examples says how many pictures of a family to encode: give --measurements, too.")
         if (self.task is None) == (self.pairs is None):
             raise BadInput(
                 "An operator needs one degradation: a task (or module:function), or pairs of clean and "

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from paseo.errors import BadInput
 from paseo.train.crops import CropSet, centre_crop
-from paseo.train.data import ImageSet, Source, find_sets, load_images, to_tensor
+from paseo.train.data import ImageSet, Source, digest_sources, find_sets, load_images, to_tensor
 from paseo.train.loop import derive
 from paseo.train.splits import split
 
@@ -38,8 +38,16 @@ class Pictures(Protocol):
 
     @property
     def count(self) -> int: ...  # pictures to train on
+    @property
+    def sides(self) -> Sequence[int]: ...  # of the pictures, in pixels
+    @property
+    def digest(self) -> str: ...  # of all that decides what they are
     def draw(self, index: Tensor, rng: torch.Generator) -> Tensor:
         """One training picture for each entry of `index`; crops are drawn without regard to it."""
+        ...
+
+    def examples(self, positions: range, side: int, rng: torch.Generator) -> Tensor:
+        """Training pictures to be stored; crops are drawn from `rng` alone."""
         ...
 
     def held_out(self, limit: int) -> Tensor:
@@ -70,6 +78,17 @@ class WholePictures:
     def count(self) -> int:
         return len(self.train)
 
+    @property
+    def sides(self) -> Sequence[int]:
+        return (self.images.pixels.shape[1],)
+
+    @property
+    def digest(self) -> str:
+        return f"{self.images.digest} {self.rule} {self.mirror}"
+
+    def examples(self, positions: range, side: int, rng: torch.Generator) -> Tensor:
+        return self.draw(torch.tensor(positions) % self.count, rng)
+
     def draw(self, index: Tensor, rng: torch.Generator) -> Tensor:
         flip = (torch.rand(len(index), generator=rng) < 0.5) & self.mirror
         x = self.images.batch(self.train[index.numpy()])
@@ -95,6 +114,13 @@ class CroppedPictures:
     @property
     def count(self) -> int:
         return sum(map(len, self.train))
+
+    @property
+    def digest(self) -> str:
+        return " ".join(digest_sources(sources, 0) for sources in self.train) + f" {list(self.shares)}"
+
+    def examples(self, positions: range, side: int, rng: torch.Generator) -> Tensor:
+        return CropSet(self.train, self.shares, side).batch(len(positions), rng)
 
     def draw(self, index: Tensor, rng: torch.Generator) -> Tensor:
         side = self.sides[int(torch.randint(len(self.sides), (1,), generator=rng))]

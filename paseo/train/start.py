@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from torch import Tensor
+
+from paseo.base import Codec
+from paseo.models.shipped import START as SHIPPED
+from paseo.models.shipped import starting_point
+from paseo.operators.store import load_operator
 from paseo.train.config import LoopConfig
+from paseo.train.latents import codec_digest, latent_space_of
 from paseo.train.loop import Trained, TrainingRecipe, run, session
 from paseo.train.pictures import Pictures, load_pictures
 
@@ -57,6 +64,15 @@ class Start:
         if self.accelerator.is_main_process and not outcome.interrupted:
             export(outcome)
         return outcome
+
+
+def starting_weights(start: Path, codec: Codec, task: str) -> Mapping[str, Tensor]:
+    """Of the operator in a folder, which must be of this codec; or, for "shipped", of the package's operator
+    for the codec's latent space, which was trained through another one.
+    """
+    if str(start) != SHIPPED:
+        return load_operator(start, codec_hash=codec_digest(codec)).state_dict()
+    return load_operator(starting_point(latent_space_of(codec, ""), task)).state_dict()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,8 +16,10 @@ from paseo.errors import BadInput
 from paseo.linalg import linearize
 from paseo.operators.store import load_operator
 from paseo.train.draws import KINDS, PROBES, RANGES, Dice, FamilyDraw, family_of, random_mask
+from paseo.train.loop import session
 from paseo.train.operator import OperatorTraining, train_operator
 from paseo.train.pictures import load_pictures
+from paseo.train.samples import FreshSamples, StoredPictures, StoredSamples, measured
 
 
 def settings(out: Path, **changes: Any) -> OperatorTraining:
@@ -119,9 +122,43 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for changes, words in (
         (dict(task="sr4", crops=(32,)), "crops belongs to a family"),
         (dict(task="sr4", local=True), "local belongs to a family"),
-        (dict(measurements=2), "measurements is for one degradation"),
+        (dict(jacobian=0.1), "jacobian is for one degradation"),
         (dict(crops=(33,)), "multiples of 8"),
         (dict(task="family:fog"), "no kind"),
     ):
         with pytest.raises(BadInput, match=words):
             settings(tmp_path, data=tmp_path, **changes)
+
+
+@pytest.mark.parametrize("crops", [(), (32, 48)])
+def test_measurements_of_a_family_can_be_encoded_beforehand(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec, crops: tuple[int, ...]
+) -> None:
+    """A stored row is what its seed says: the picture, its degradation and noise, both encoded."""
+    pictures = load_pictures(photos, size=32, crops=crops, rule="auto", cache=tmp_path / "cache")
+    fresh = FreshSamples(codec, pictures, FamilyDraw(("blur", "sr", "mask")), torch.device("cpu"), False)
+    config = settings(tmp_path / "run", data=photos, crops=crops, measurements=2, examples=5)
+    with session(config) as accelerator:
+        stored = StoredSamples(fresh, 5, 2, 0, tmp_path / "cache", accelerator)
+        again = StoredSamples(fresh, 5, 2, 0, tmp_path / "cache", accelerator)
+    files = sorted((tmp_path / "cache").glob("latents-*"))
+    assert len(files) == len(pictures.sides)
+    first, second = (it(torch.arange(7), torch.Generator().manual_seed(3)) for it in (stored, again))
+    assert torch.equal(first.target, second.target)
+    assert len(first.degradations) == 7
+    side = first.side
+    x = StoredPictures(pictures, side, 5, 0).batch(range(5))
+    assert torch.allclose(first.z[:5], codec.encode(x), atol=2e-3)  # stored in float16
+    a, s, rng = stored._made(side, 1, 0)
+    y = codec.encode(measured(a, x[1:2], torch.tensor([s]), rng))
+    kept = stored.rows[side](np.array([1]), np.array([1]))
+    assert torch.allclose(kept, y, atol=5e-3)
+    assert torch.equal(first.z[0], first.z[5])  # more samples than examples: they come again
+
+
+def test_a_family_learns_from_stored_measurements(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+    options = dict(task="family:blur", measurements=3, steps=80, ema=0.9, data=photos)
+    outcome = train_operator(settings(tmp_path / "run", **options), codec)
+    assert outcome.validation["ratio"] < 1
+    with pytest.raises(BadInput, match="give --measurements"):
+        settings(tmp_path, data=photos, examples=4)

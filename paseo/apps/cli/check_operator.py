@@ -46,6 +46,7 @@ def check_operator(
     """
     from paseo.base import BindsDegradation
     from paseo.degrade import task as find_task
+    from paseo.degrade import tasks as paper_tasks
     from paseo.errors import BadInput
     from paseo.models import load_model
     from paseo.operators.check import check_operator as check_one
@@ -56,6 +57,8 @@ def check_operator(
 
     loaded = load_model(model)
     names = tasks or [name for name in loaded.tasks if name != FAMILY]
+    if not names and FAMILY in loaded.tasks:
+        names = [known.name for known in paper_tasks()]
     if not names or (operator is not None and len(names) != 1):
         raise BadInput(
             "--operator needs the one task it was trained for."
@@ -87,8 +90,10 @@ def _images(model: Model, given: list[Path] | None, count: int) -> Tensor:
 
     from paseo.errors import BadInput
     from paseo.images import find_images, fit_square, read
+    from paseo.models import ROOT
 
-    roots = given or ([model.folder / "samples"] if model.folder else [])
+    own = [model.folder / "samples"] if model.folder else []
+    roots = given or [folder for folder in (*own, ROOT / "photos" / "samples") if folder.is_dir()][:1]
     files = [p for root in roots for p in (find_images(root) if root.is_dir() else [root])][:count]
     if not files:
         raise BadInput(f"The model {model.name} brings no sample images: give clean images with --images.")

@@ -53,6 +53,14 @@ class RestoreOptions(Wishes, total=False):
         list[str] | None,
         Wish(None, "Change a setting of the sampler.", ("--set",), metavar="FIELD=VALUE"),
     ]
+    windows: Annotated[
+        str,
+        Wish(
+            "auto",
+            "Large pictures are walked in overlapping windows where memory asks for it: auto, off, or the "
+            "SIDE (or SIDE,HALO,BLEND) in latent cells, 8 pixels each.",
+        ),
+    ]
     device: Annotated[str | None, Wish(None, "Where it runs: auto, cpu, cuda, mps.")]
     dtype: Annotated[str | None, Wish(None, "Precision of the network: fp32, bf16, fp16.")]
     channels_last: Annotated[
@@ -145,7 +153,9 @@ def restore(
     from paseo.apps.job import Plan, Restoration
     from paseo.apps.runs import Wanted, run
     from paseo.lab.bench.run import Shard
+    from paseo.memory import read_choice
     from paseo.recipe import resolve
+    from paseo.seeds import of_draws
 
     part = Shard.parse(shard)
     if replay is not None:
@@ -154,10 +164,11 @@ def restore(
         jobs, work = recorded(replay, [Path(given) for given in inputs or []], Path(out))
         wanted = Wanted(work, jobs, out, fill=True)
     else:
-        seeds = tuple(range(typed["seed"], typed["seed"] + typed["samples"]))
+        seeds = of_draws(typed["seed"], typed["samples"])
         draws, together = batches(batch, len(seeds))
         recipe = resolve(requested(typed))
-        plan = Plan(recipe, typed["mask"], seeds, typed["degrade"], draws, together)
+        windows = read_choice(typed["windows"])
+        plan = Plan(recipe, typed["mask"], seeds, typed["degrade"], draws, together, windows=windows)
         wanted = Wanted.of(Restoration(plan), inputs or [], out, part, skip=skip_existing)
     outcome = run(wanted, engine, address, keep=json is not None, quiet=json == "-")
     _report(outcome, replay, json)

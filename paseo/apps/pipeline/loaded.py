@@ -31,9 +31,11 @@ from paseo.hub.family import ModelFamily, classes_of, family_of
 from paseo.hub.folder import check_complete, components, read_index, variant_of
 from paseo.hub.folder import resolve as find_folder
 from paseo.hub.operator import OperatorModel
+from paseo.hub.space import OF_FAMILY
 from paseo.hub.text import Prompt, encode_text
+from paseo.models.shipped import shipped_operators
 from paseo.operators.net import OperatorNet
-from paseo.operators.store import check_latent_space
+from paseo.operators.store import check_latent_space, load_operator
 
 _KEPT = ("vae", "operator")  # stay in float32 when the pipeline is converted
 
@@ -87,6 +89,7 @@ class LoadedPipeline(DiffusionPipeline):
         self.family: ModelFamily = family_of(classes_of(self.components), type(self).__name__)
         self._codec: KLCodec | TinyCodec | None = None
         self._prompts: dict[tuple[object, ...], Conditioning] = {}
+        self._shipped: dict[str, OperatorNet] = {}
         self._interrupt = False
         self._attention: Backend = "auto"
         self._check_operator(operator)
@@ -217,6 +220,24 @@ class LoadedPipeline(DiffusionPipeline):
             published_time=self.config["published_time"],
             around=attention(self._attention),
         )
+
+    @property
+    def latent_space(self) -> str:
+        """As operators know it: by channel count, scale and shift; of a tiny autoencoder by the family."""
+        codec = self.codec
+        return OF_FAMILY[self.family.name] if isinstance(codec, TinyCodec) else codec.latent_space
+
+    def shipped_operator(self, name: str) -> OperatorNet:
+        """The one that comes with the package for this latent space, loaded once."""
+        folder = shipped_operators(self.latent_space).get(name)
+        if folder is None:
+            raise MissingWeights(
+                "There is no operator. Give one, from_pretrained(…, operator=FOLDER_OR_HUB_ID), or train it "
+                "with `paseo train operator`; for free inpainting give a mask_image."
+            )
+        if name not in self._shipped:
+            self._shipped[name] = load_operator(folder, device=self.codec.device)
+        return self._shipped[name]
 
     def _check_operator(self, operator: object) -> None:
         """Refuse the operator of another latent space."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from paseo.apps.pipeline.output import Images, PaseoPipelineOutput, as_kind, che
 from paseo.apps.pipeline.steps import Callback, StepWatcher
 from paseo.base import BindsNoise, Degradation, LatentOperator, Prior, Sampler
 from paseo.degrade import Mask, Task
-from paseo.errors import BadInput, Cancelled, MissingWeights
+from paseo.errors import BadInput, Cancelled
 from paseo.hub.conditioning import Conditioning
 from paseo.hub.text import Prompt
 from paseo.metrics.cost import Cost
@@ -138,6 +139,7 @@ class PaseoPipeline(LoadedPipeline):
             Request(
                 model=str(self.config.get("_name_or_path") or type(self).__name__),
                 family=self.family.name,
+                space=self.latent_space,
                 task=vouch(task) if isinstance(task, str) else task or "",
                 mask=mask if mask is not None else False,
                 operator=own,
@@ -152,10 +154,8 @@ class PaseoPipeline(LoadedPipeline):
             )
         )
         if found.operator.kind == "model":
-            raise MissingWeights(
-                "There is no operator. Give one, from_pretrained(…, operator=FOLDER_OR_HUB_ID), or train it "
-                "with `paseo train operator`; for free inpainting give a mask_image."
-            )
+            net = self.shipped_operator(found.operator.name or found.task)
+            return replace(found, operator=replace(found.operator, thing=net))
         self._check_operator(found.operator.thing)
         return found
 

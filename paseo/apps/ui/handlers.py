@@ -72,9 +72,9 @@ class PageState:
         return self.loaded[name]
 
     def task_choices(self, model: str) -> list[Choice]:
-        """Tasks that the model has an operator for."""
+        """Tasks that the model has an operator for; one for the family serves them all."""
         known = self.model(model).tasks
-        choices = [(t.title, t.name) for t in tasks() if t.name in known]
+        choices = [(t.title, t.name) for t in tasks() if t.name in known or FAMILY in known]
         if FAMILY in known:
             choices += [(title, choice) for choice, title in TITLES.items()]
             choices.append(("Find out from the file", AUTO))

@@ -24,6 +24,7 @@ from paseo.lab.reproduce.result import Charts, Report, no_charts
 from paseo.lab.text import Value
 from paseo.models import AUTO, load_model
 from paseo.recipe import Recipe, Request, resolve
+from paseo.recipe.family import FAMILY
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 
@@ -110,7 +111,7 @@ def variant(o: Options, tasks: Sequence[str], label: str, **changes: Any) -> dic
 def tasks_of(o: Options) -> list[str]:
     """Those that were asked for and that the model has an operator for."""
     known = list(operators_of(o)) or load_model(o.model).tasks
-    chosen = [name for name in o.names if name in known]
+    chosen = [name for name in o.names if name in known or FAMILY in known]
     if not chosen:
         raise BadInput(
             f"The model {o.model} has operators for {', '.join(known) or 'nothing'}, not for {o.tasks}. "

@@ -1,0 +1,174 @@
+"""How far may an operator be trusted that was trained through a tiny codec and is used with the real one?
+
+    python benchmarks/trust.py operator --codec weights/taesd3 --operator runs/taesd3/operator --data PHOTOS
+    python benchmarks/trust.py operator … --sizes 256,512 --images 64 --levels 0,0.05,0.1 --json trust.json
+    python benchmarks/trust.py restore --data FACES --levels 0,0.02,0.05,0.1
+
+`operator` compares values and directions with E∘A∘D of the codec it was trained through, on held-out
+pictures, and then with that of a perturbed codec, which stands for another autoencoder of the same latent
+space: its weights are moved at random until its encodings differ by a given share of their standard
+deviation. `noisy` is the error where such a difference is added to both encodings as independent noise.
+
+`restore` asks what that costs: the embedded model restores with its own operators, while pictures go through
+a perturbed codec. How large the difference between a tiny codec and its teacher is could not be measured
+here; read the levels as an axis.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from paseo.base import BindsDegradation, BindsNoise, Codec, LatentOperator
+from paseo.degrade import Task, task, tasks
+from paseo.files import write_json
+from paseo.hub.autoencoder import open_codec
+from paseo.images import to_signed, to_unit
+from paseo.lab.bench.pictures import load_pictures, stack
+from paseo.metrics import lpips, psnr
+from paseo.models import load_model
+from paseo.operators.check import check_operator
+from paseo.operators.store import load_operator
+from paseo.problem import Padded, bound
+from paseo.recipe import Request, resolve
+from paseo.recipe.load import load_operator_of
+from paseo.seeds import of_image
+from paseo.street import restore
+
+SIGMA = 0.01  # of the measurement, on [0,1] images
+
+
+@torch.no_grad()
+def perturbed(codec: Codec, level: float, x: Tensor) -> Codec:
+    """The codec with weights w + ε |w| n, ε such that the encodings of x (in [-1,1]) move by `level` of their
+    standard deviation.
+    """
+    if not level:
+        return codec
+    assert isinstance(codec, nn.Module)
+    clean = codec.encode(x)
+    low, high = 0.0, 1.0
+    moved = codec
+    for _ in range(12):
+        middle = (low + high) / 2
+        moved = copy.deepcopy(codec)
+        moved.__dict__.pop("hash", None)  # kept from the codec it was copied from
+        rng = torch.Generator().manual_seed(0)
+        for weight in moved.parameters():
+            weight.add_(middle * weight.abs() * torch.randn(weight.shape, generator=rng))
+        found = moved.encode(x)
+        off = (
+            (found - clean).square().mean().sqrt() / clean.std()
+            if bool(found.isfinite().all())
+            else level + 1
+        )
+        low, high = (middle, high) if off < level else (low, middle)
+    return moved
+
+
+def told(H: LatentOperator | BindsNoise, known: Task, codec: Codec, size: int) -> LatentOperator | BindsNoise:
+    """An operator of a family for one degradation; others as they are."""
+    if isinstance(H, BindsDegradation) and H.serves_family:
+        return bound(H, SIGMA, known.degradation, Padded(codec, (size, size)))
+    return H
+
+
+@torch.no_grad()
+def noisy_error(H: LatentOperator | BindsNoise, codec: Codec, known: Task, x: Tensor, level: float) -> float:
+    """RMS of H(E(x) + n) − (E(y) + n′), both of `level` standard deviations of the latents."""
+    bare = H.bind(SIGMA) if isinstance(H, BindsNoise) else H
+    signed = to_signed(x)
+    y = known.degradation.lift(known.degradation(signed), (x.shape[2], x.shape[3]))
+    z, y_z = codec.encode(signed), codec.encode(y)
+    rng = torch.Generator().manual_seed(1)
+    n, m = (level * z.std() * torch.randn(z.shape, generator=rng) for _ in range(2))
+    return (bare(z + n) - y_z - m).square().mean().sqrt().item()
+
+
+def operator_rows(o: argparse.Namespace) -> Iterator[dict[str, object]]:
+    codec, net = open_codec(o.codec), load_operator(o.operator)
+    chosen = [task(name) for name in o.tasks]
+    for size in o.sizes:
+        x = stack(load_pictures(o.data, o.part, count=o.images, size=size))
+        for level in o.levels:
+            other = perturbed(codec, level, to_signed(x[:4]))
+            for known in chosen:
+                H = told(net, known, other, size)
+                check = check_operator(
+                    H, other, known.degradation, x, sigma_y=SIGMA, directions=o.directions, name=known.name
+                )
+                mean = check.rows[0].mean
+                yield {
+                    "task": known.name,
+                    "size": size,
+                    "level": level,
+                    "value": mean.value_error,
+                    "nothing": mean.do_nothing_error,
+                    "cosine": mean.cosine,
+                    "reliable": check.rows[0].reliable,
+                    "noisy": noisy_error(H, codec, known, x, level),
+                }
+
+
+@torch.no_grad()
+def restore_rows(o: argparse.Namespace) -> Iterator[dict[str, object]]:
+    model = load_model(o.model)
+    pictures = load_pictures(o.data, o.part, count=o.images, size=model.size)
+    x = stack(pictures)
+    for level in o.levels:
+        codec = perturbed(model.codec, level, to_signed(x[:4]))
+        for name in o.tasks:
+            known, recipe = task(name), resolve(Request(model=o.model, task=name))
+            rng = torch.Generator().manual_seed(of_image(0, pictures[0].sha256, "measurement"))
+            y = known.degradation(to_signed(x))
+            y = to_unit(y + 2 * known.sigma_y * torch.randn(y.shape, generator=rng))
+            run = partial(
+                restore, degradation=known.degradation, sampler=recipe.sampler, sigma_y=known.sigma_y
+            )
+            H = load_operator_of(recipe, model).operator
+            done = run(y, operator=H, prior=model.prior, codec=codec, seeds=list(range(len(x))))
+            scores = {
+                "lpips": lpips(done.images, x).mean().item(),
+                "psnr": psnr(done.images, x).mean().item(),
+            }
+            yield {"task": name, "level": level, **scores}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study", choices=("operator", "restore"))
+    parser.add_argument("--codec", type=Path, help="the tiny codec, such as weights/taesd3")
+    parser.add_argument("--operator", type=Path, help="folder of the operator")
+    parser.add_argument("--model", default="faces-128", help="of `restore`")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--part", default="test", choices=("all", "train", "validation", "test"))
+    parser.add_argument("--images", type=int, default=8)
+    parser.add_argument("--directions", type=int, default=1)
+    parser.add_argument("--sizes", type=lambda s: [int(v) for v in s.split(",")], default=[256])
+    parser.add_argument("--levels", type=lambda s: [float(v) for v in s.split(",")], default=[0.0, 0.05, 0.1])
+    parser.add_argument("--tasks", type=lambda s: s.split(","), default=[t.name for t in tasks()])
+    parser.add_argument("--json", type=Path)
+    o = parser.parse_args()
+    if o.study == "operator" and (o.codec is None or o.operator is None):
+        parser.error("operator needs --codec and --operator")
+    found = []
+    for row in operator_rows(o) if o.study == "operator" else restore_rows(o):
+        found.append(row)
+        print(
+            "  ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()),
+            flush=True,
+        )
+    if o.json is not None:
+        write_json(o.json, {"study": o.study, "images": o.images, "directions": o.directions, "rows": found})
+
+
+if __name__ == "__main__":
+    main()
