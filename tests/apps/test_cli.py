@@ -382,7 +382,7 @@ def test_demo_on_a_model_with_samples(model: Path, tmp_path: Path) -> None:
     arguments = ("--images", 2, "--draws", 2, "--tasks", "sr4,inpaint", "--json", tmp_path / "d.json")
     result = run("demo", "-m", model, "-o", tmp_path / "out", *arguments)
     rows = stored(tmp_path / "d.json")["rows"]
-    assert set(rows[0]) == {"task", "method", "image", "seed", "psnr", "lpips", "nfe", "seconds"}
+    assert set(rows[0]) == {"model", "task", "method", "image", "seed", "psnr", "lpips", "nfe", "seconds"}
     assert len(rows) == 2 * (2 + 2 * 2)
     assert {r["method"] for r in rows} == {"measurement", "paseo"}
     assert {r["nfe"] for r in rows if r["method"] == "paseo"} == {5}

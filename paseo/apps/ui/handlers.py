@@ -23,7 +23,7 @@ from paseo.base import Problem, Sampler
 from paseo.degrade import task as find_task
 from paseo.degrade import tasks
 from paseo.errors import BadInput, Cancelled, PaseoError
-from paseo.models import AUTO, DEFAULT, Model, load_model, real_name
+from paseo.models import AUTO, Model, load_model, real_name, with_samples
 from paseo.problem import pose
 from paseo.recipe import Request, resolve
 from paseo.recipe.family import FAMILY
@@ -43,7 +43,7 @@ class PageState:
     """The page's memory: loaded models, the temporary folder, and who may be cancelled."""
 
     root: Path
-    models: tuple[str, ...] = (DEFAULT,)
+    models: tuple[str, ...] = (AUTO,)  # "auto": all that are embedded, the default one first
     loaded: dict[str, Model] = field(default_factory=dict)
     running: dict[str, threading.Event] = field(default_factory=dict)
     methods: dict[tuple[str, str], list[Choice]] = field(default_factory=dict)
@@ -51,7 +51,8 @@ class PageState:
     folders: dict[str, list[Path]] = field(default_factory=dict)  # of each visitor's runs, oldest first
 
     def __post_init__(self) -> None:
-        self.models = tuple(map(real_name, self.models))
+        offered = [with_samples() if name == AUTO else [name] for name in self.models]
+        self.models = tuple(name for names in offered for name in names)
 
     def model(self, name: str) -> Model:
         name = real_name(name)

@@ -75,14 +75,14 @@ def running(
 
         Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # for what gradio decodes itself: the layers of the mask
         state = PageState(Path(folder) / "files", models)
-        for name in models:
+        for name in state.models:
             state.model(name)  # what is missing is said now
         page: Any = build(state)
         gate = Middleware(
             Gate,  # type: ignore[arg-type]  (a dataclass of the right shape)
             hosts=Hosts(host, allow_hosts, share),
             root=state.root,
-            samples=frozenset(Path(p).resolve() for p in samples_of(models)),
+            samples=frozenset(Path(p).resolve() for p in samples_of(state.models)),
         )
         page.queue(default_concurrency_limit=1, max_size=16)
         _, local, public = page.launch(

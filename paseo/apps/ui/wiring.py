@@ -17,7 +17,7 @@ from paseo.base import Sampler
 from paseo.degrade import tasks
 from paseo.errors import BadInput, PaseoError
 from paseo.images import EXTENSIONS
-from paseo.models import AUTO, DEFAULT, ROOT
+from paseo.models import AUTO, ROOT
 from paseo.setting import values_of
 from paseo.settings.parse import with_settings
 
@@ -79,7 +79,7 @@ def path_only(payload: Any) -> str | None:
 
 def samples_of(models: tuple[str, ...]) -> list[str]:
     """The pictures that come with the models."""
-    folders = [ROOT / m / "samples" for m in (*models, DEFAULT)]
+    folders = [ROOT / m / "samples" for m in models]
     found = [p for f in dict.fromkeys(folders) if f.is_dir() for p in f.iterdir() if p.suffix in EXTENSIONS]
     return [str(p) for p in sorted(found)]
 

@@ -304,7 +304,7 @@ def test_messages_cannot_carry_markup() -> None:
 
 
 def test_a_run_says_beforehand_how_long_it_takes_and_learns_from_it(state: PageState) -> None:
-    form = Form(str(SAMPLE), draws=1)
+    form = Form(str(SAMPLE), model="faces-128", draws=1)
     once, twice = state.seconds(form), state.seconds(replace(form, draws=2))
     assert once is not None
     assert once > 0
