@@ -244,7 +244,7 @@ class Restoration:
             "notes": [
                 *(reason for reason in this.recipe.why if reason not in self.plan.recipe.why),
                 *(_told(name, entry) for name, entry in drawn.found.items()),
-                *(_about_faces(job.relative, drawn.faces) if drawn.faces is not None else ()),
+                *(drawn.faces.notes(job.relative) if drawn.faces is not None else ()),
             ],
         }
 
@@ -327,10 +327,6 @@ class Restoration:
 def _told(name: str, entry: dict[str, Any]) -> str:
     spread = "" if entry["std"] is None else f" ± {entry['std']:.2g} over the draws"
     return f"{name} was found: {entry['mean']:.3g}{spread}"
-
-
-def _about_faces(name: str, faces: FacesFound) -> list[str]:
-    return [f"{name}: {text}" for text in (faces.sentence(), faces.hint) if text]
 
 
 def _found(parts: Sequence[Restored]) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class FacesFound:
         others = "".join(f"; {n} left as {_they(n)}: {reason}" for reason, n in left.items())
         return f"faces: {done} restored by the face model{others}"
 
+    def notes(self, name: str) -> list[str]:
+        """What is said of the picture of that name."""
+        return [f"{name}: {text}" for text in (self.sentence(), self.hint) if text]
+
 
 @dataclass(frozen=True, eq=False)
 class Retouch:
