@@ -49,8 +49,8 @@ def out_of_memory(during: str, way_out: str) -> Generator[None]:
         raise
     except (MemoryError, RuntimeError) as error:
         text = str(error)
-        # CUDA, ROCm and MPS; the CPU; Windows
-        signs = ("out of memory", "can't allocate", "not enough memory")
+        # CUDA, ROCm and MPS; the CPU; Windows; oneDNN
+        signs = ("out of memory", "can't allocate", "not enough memory", "could not create a primitive")
         if not (isinstance(error, MemoryError) or any(sign in text for sign in signs)):
             raise
         first = text.splitlines()[0] if text else "allocation failed"

@@ -10,10 +10,9 @@ import json
 import os
 import re
 import secrets
-import socket
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -37,7 +36,9 @@ def atomic(path: str | Path) -> Generator[IO[bytes]]:
             sweep(path.parent)
         file = temporary.open("xb")
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
+    except ValueError as error:  # a NUL, or letters that no file system holds
+        raise BadInput(f"{path!r} cannot be the name of a file: {error}.") from error
     try:
         with file:
             yield file
@@ -46,10 +47,19 @@ def atomic(path: str | Path) -> Generator[IO[bytes]]:
         _sync_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_together(files: Sequence[tuple[Path, bytes]]) -> None:
+    """All files or none: when all are on the disk they take their names, in this order."""
+    with ExitStack() as opened:
+        for path, data in reversed(files):  # what was opened last is closed first
+            file = opened.enter_context(atomic(path))
+            file.write(data)
+            sync(file)
 
 
 def temporary_name(path: Path) -> Path:
@@ -69,6 +79,9 @@ def machine_tag() -> str:
 
 
 def machine() -> str:
+    """The name of this machine and, where there are several, of its space of process numbers."""
+    import socket  # costs a start-up that writes nothing two milliseconds
+
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -129,7 +142,8 @@ NO_ROOM = {
 }  # what no other file of the folder would escape
 
 
-def _cannot_write(path: Path, error: OSError) -> BadInput:
+def cannot_write(path: Path, error: OSError) -> BadInput:
+    """What to raise; `DiskFull` where nothing else could be written either."""
     kind = DiskFull if error.errno in NO_ROOM else BadInput
     return kind(f"Cannot write {path}: {error.strerror or error}.")
 
@@ -149,7 +163,10 @@ def write_json(path: str | Path, value: Any) -> Path:
 
 def as_json(value: object) -> bytes:
     """The bytes of such a file."""
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    try:
+        return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"This cannot be recorded: {error}.") from error
 
 
 def read_json(path: str | Path, most: int = MAX_JSON) -> Any:

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from paseo.errors import BadInput
-from paseo.files import bounded_json, machine, process_runs
+from paseo.files import bounded_json, cannot_write, machine, process_runs
 
 RENEW, STALE = 20.0, 120.0  # seconds
 
@@ -80,13 +80,23 @@ def _born(pid: int) -> str:
 
 
 @contextmanager
-def locked(folder: Path, what: str, name: str = ".lock") -> Generator[Path]:
-    """While the block lasts, the folder is ours; `Busy` if somebody else holds it. `what` is for the
-    message.
+def locked(folder: Path, what: str, name: str = ".lock", wait: float = 0.0) -> Generator[Path]:
+    """While the block lasts, the folder is ours; `Busy` if somebody else holds it for more than `wait`
+    seconds. `what` is for the message.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path, mine = folder / name, me()
-    _take(path, mine, what)
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _take(path, mine, what)
+            break
+        except Busy:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.05)
+        except OSError as error:
+            raise cannot_write(path, error) from error
     ended = threading.Event()
     renewal = threading.Thread(target=_renew, args=(path, ended), name="paseo-lock", daemon=True)
     renewal.start()

@@ -21,7 +21,7 @@ import torch
 
 from paseo.base import Codec, LatentOperator, LocalOperator, Prior, Problem, Sees, Sized
 from paseo.codecs.windows import WindowedCodec
-from paseo.errors import OutOfMemory
+from paseo.errors import BadInput, OutOfMemory
 from paseo.operators.windows import WindowedOperator
 from paseo.priors.windows import WindowedPrior
 from paseo.windows import Cover, Windows
@@ -33,6 +33,19 @@ SHARE = 0.5  # of the free memory is planned with: others use the machine too
 SIDES = range(128, 63, -16)  # sides of windows that are tried, in cells: a larger one repeats less
 
 Choice = Windows | Literal["auto", "off"]
+
+
+def read_choice(text: str) -> Choice:
+    """auto, off, SIDE or SIDE,HALO,BLEND (latent cells), as typed."""
+    if text == "auto" or text == "off":
+        return text
+    numbers = text.split(",")
+    if len(numbers) not in (1, 3) or not all(number.isdecimal() for number in numbers):
+        raise BadInput(
+            f"windows={text!r}: expected auto, off, or SIDE or SIDE,HALO,BLEND in latent cells, such as 96 "
+            "or 96,8,8."
+        )
+    return Windows(*map(int, numbers))
 
 
 @dataclass(frozen=True, eq=False)

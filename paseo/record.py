@@ -17,6 +17,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,22 @@ def environment() -> dict[str, Any]:
     """Versions and threads; a package that is not installed is left out."""
     import torch
 
+    return {
+        "versions": dict(_versions()),
+        "threads": torch.get_num_threads(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
     versions = {"python": platform.python_version(), "paseo": __version__}
     for name in PACKAGES:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return {
-        "versions": versions,
-        "threads": torch.get_num_threads(),
-        "platform": f"{platform.system()} {platform.machine()}",
-    }
+    return versions
 
 
 def conditions() -> dict[str, Any]:
@@ -87,6 +93,15 @@ def sampler_from_record(entry: dict[str, Any], samplers: dict[str, type]) -> Any
         return samplers[name](**tuples)
     except (TypeError, AttributeError, ArithmeticError) as error:
         raise BadInput(f"The record's settings of {name} do not fit this version: {error}.") from None
+
+
+def pinned(name: str, folder: Path | None) -> str:
+    """How a record calls a model or operator: a hub id with the commit that it was resolved to, so that a
+    replay takes the same one when the branch has moved on; a folder as it was given.
+    """
+    if folder is None or folder.parent.name != "snapshots" or Path(name).exists():
+        return name
+    return f"{name.partition('@')[0]}@{folder.name}"
 
 
 def short(record: dict[str, Any], seed: int | None) -> str:

@@ -15,6 +15,7 @@ from typing import TypeVar
 from paseo.errors import BadInput
 
 T = TypeVar("T")
+MOST_DRAWS = 4096
 
 
 def for_batch(seeds: int | Sequence[T], count: int) -> list[int | T]:
@@ -27,6 +28,16 @@ def for_batch(seeds: int | Sequence[T], count: int) -> list[int | T]:
             f"{count} images and {len(entries)} seeds: give one seed for each image, or one integer for all."
         )
     return entries
+
+
+def of_draws(seed: int, draws: int) -> tuple[int, ...]:
+    """seed, seed+1, …: one for each draw, as many as a record holds."""
+    if not 1 <= draws <= MOST_DRAWS or not 0 <= seed < 2**63 - draws:
+        raise BadInput(
+            f"seed={seed} and {draws} draws: from 1 to {MOST_DRAWS} draws were expected, and seeds from 0 to "
+            "2^63 - 1."
+        )
+    return tuple(range(seed, seed + draws))
 
 
 def of_image(seed: int, sha256: str, purpose: str = "") -> int:

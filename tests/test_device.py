@@ -63,3 +63,42 @@ def test_a_device_that_is_not_there_is_said() -> None:
         with pytest.raises(paseo.BadInput):
             paseo.load_model(device=wanted)
     assert pick_device("auto").type in ("cpu", "mps")
+
+
+def test_layout_and_compilation_are_the_prior_s_alone() -> None:
+    model = paseo.load_model("faces-128", channels_last=True)
+    weights = [p for p in model.prior.parameters() if p.ndim == 4 and min(p.shape[1:3]) > 1]  # ty: ignore[unresolved-attribute]
+    assert weights
+    assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
+    x = torch.randn(1, 16, 16, 16, generator=torch.Generator().manual_seed(0))
+    plain = paseo.load_model("faces-128")
+    assert torch.allclose(model.prior.x0(x, 0.5), plain.prior.x0(x, 0.5), atol=1e-4)
+    assert set(plain.hashes.values()) == set(model.hashes.values())
+
+
+def test_options_go_from_the_command_line_to_the_record() -> None:
+    from paseo.apps.cli.restore import RestoreOptions, requested
+    from paseo.apps.wishes import declared
+
+    plain: RestoreOptions = {name: wish.default for name, (_, wish) in declared(RestoreOptions).items()}  # ty: ignore[invalid-assignment, missing-typed-dict-key]
+    plain["task"] = "sr4"
+    assert resolve(requested(plain)).options == {}
+    recipe = resolve(requested({**plain, "channels_last": True, "compile": True, "dtype": "bf16"}))
+    assert recipe.options == {"dtype": "bf16", "channels_last": True, "compile": True}
+
+
+def test_tuning_names_the_fastest_way_and_only_where_it_gains() -> None:
+    from dataclasses import replace
+
+    from paseo.apps.tuning import WAYS, advice, tune
+
+    times = [replace(way, seconds=s) for way, s in zip(WAYS, (1.0, 0.97, 0.5, 0.6), strict=True)]
+    assert "`paseo restore --dtype bf16` is the fastest: 500 instead of 1000 ms" in advice(times)
+    assert "nothing is faster" in advice([replace(way, seconds=1.0) for way in WAYS])
+    assert [way.options for way in WAYS] == [
+        "plain",
+        "--channels-last",
+        "--dtype bf16",
+        "--dtype bf16 --channels-last",
+    ]
+    assert all(0 <= way.seconds < 100 for way in tune("faces-128", "meta", rounds=1))  # every device is tried

@@ -30,6 +30,7 @@ NOUNS = {
     "setting",
 }
 FILES = {"files", "formats", "images", "restored", "sheet", "record", "version", "trust", "lock", "weights"}
+FILES |= {"cluster"}
 LIBRARY = NOUNS | FILES | {"problem", "hub", "settings", "models", "recipe", "street", "memory", "windows"}
 LIBRARY |= {"faces"}
 
@@ -43,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trust": {"errors"},  # which code may be loaded
     "weights": {"errors", "files"},  # the one door for stored weights
     "lock": {"errors", "files"},  # one writer per folder
+    "cluster": {"errors"},  # Ray: started and joined in one place
     "units": set(),  # [0,1] outside, [-1,1] inside
     "seeds": {"errors"},  # whatever is derived from a seed
     "metrics": {"errors"},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paseo.files import write_json
+from paseo.files import write_text
 
 if TYPE_CHECKING:
     from paseo.base import Step
@@ -26,17 +26,27 @@ def emit(target: str | None, value: object, text: str = "") -> None:
     JSON alone.
     """
     if target == "-":
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(told_json(value, indent=2) + "\n")
         return
     if target is not None:
-        write_json(Path(target), value)
+        write_text(Path(target), told_json(value, indent=2) + "\n")
     if text:
-        typer.echo(text)
+        typer.echo(shown(text))
+
+
+def told_json(value: Any, indent: int | None = None) -> str:
+    """JSON that tells of any file: bytes of a name that are no text are written as JSON escapes."""
+    return shown(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def shown(text: str) -> str:
+    """Bytes of file names that are no text, spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def say(text: str) -> None:
-    """News for people, on stderr; bytes of file names that are no text are shown as such."""
-    typer.echo(text.encode("utf-8", "backslashreplace").decode(), err=True)
+    """News for people, on stderr."""
+    typer.echo(shown(text), err=True)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

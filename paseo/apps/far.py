@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import csv
 import io
+import lzma
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -78,11 +81,12 @@ class FarJob(Job):
             raise BadInput(f"{self.url} is empty, or larger than {MAX_BYTES:,} bytes.")
         return read_bytes(data, self.relative)
 
-    def write(self, suffix: str, data: bytes) -> str:
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         if self.sink is None:
-            return super().write(suffix, data)
-        self.sink.write(f"{PurePosixPath(self.relative).with_suffix('')}{suffix}", data)
-        return f"{self.stem}{suffix}"
+            super().write_all(files)
+            return
+        for suffix, data in files:
+            self.sink.write(f"{PurePosixPath(self.relative).with_suffix('')}{suffix}", data)
 
     def stored(self) -> dict[str, Any] | None:
         return super().stored() if self.sink is None else self.sink.stored(self)
@@ -165,20 +169,26 @@ def _parquet(url: str) -> Iterator[str]:
 
 def pictures_of_tar(url: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Name and reader of every picture of a tar, in order; to be read before the next one is asked for."""
-    with open_far(url) as file:
-        try:
-            with tarfile.open(fileobj=file, mode="r|*") as tar:
-                for member in tar:
-                    if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in EXTENSIONS:
-                        continue
-                    yield member.name, partial(_member, tar, member)
-        except tarfile.TarError as error:
-            raise BadInput(f"{url} is no tar, or is damaged: {error}.") from error
+    with open_far(url) as file, _whole_tar(url), tarfile.open(fileobj=file, mode="r|*") as tar:
+        for member in tar:
+            if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in EXTENSIONS:
+                continue
+            yield member.name, partial(_member, url, tar, member)
 
 
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    found = tar.extractfile(member) if member.size <= MAX_BYTES else None
-    return b"" if found is None else found.read()
+def _member(url: str, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    with _whole_tar(url):
+        found = tar.extractfile(member) if member.size <= MAX_BYTES else None
+        return b"" if found is None else found.read()
+
+
+@contextmanager
+def _whole_tar(url: str) -> Generator[None]:
+    """Whatever reading a damaged tar raises, compressed or not, is the tar's fault."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise BadInput(f"{url} is no tar, or is damaged: {error}.") from error
 
 
 def files_of(url: str) -> Iterator[tuple[str, str]]:

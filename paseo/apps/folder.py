@@ -26,7 +26,7 @@ from paseo.apps.inputs import Job
 from paseo.apps.job import Drawn, Measured, Restoration
 from paseo.apps.loop import Outcome, by_folder, claim, told
 from paseo.apps.progress import Progress
-from paseo.apps.warn import Warnings, about
+from paseo.apps.warn import Warnings
 from paseo.errors import Cancelled, DiskFull
 from paseo.files import NO_ROOM
 from paseo.memory import rows_that_fit
@@ -145,7 +145,7 @@ class Folder:
 
     def take(self, job: Job) -> Measured | None:
         """In the reader's thread: the picture, or None where the run is there already."""
-        claim(job, self.claimed, self.sources)
+        claim(job, self.claimed, self.sources, self.work.suffixes(job.ending))
         if self.skip and self.work.done(job):
             return None
         return self.work.prepare(job)
@@ -163,7 +163,7 @@ class Folder:
             this = self._result(job, future, progress)
             if this is not None:
                 progress.clear()
-                self.warnings.tell(job.relative, about(self.work, this))
+                self.warnings.tell(job.relative, self.work.warnings(this))
                 group.append(this)
         for batch, size in ((group, one.size),) if self._fits(group) else [([g], 1) for g in group]:
             if not batch or self.outcome.stopped:
@@ -217,10 +217,13 @@ class Folder:
         self.notice(result)
 
     def _failed(self, job: Job, error: Exception, progress: Progress) -> None:
+        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in NO_ROOM)
+        if full and self.outcome.stopped:  # computed, but no room for it either: it was said once
+            self.outcome.add({"input": str(job.source), "status": "left"})
+            return
         text = told(error)
         progress.clear()
         say(f"paseo: {job.relative}: {text}")
-        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in NO_ROOM)
         self.outcome.stopped = self.outcome.stopped or full or _gone(error)
         self.outcome.add({"input": str(job.source), "status": "failed", "error": text})
         progress.done()

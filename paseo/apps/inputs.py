@@ -63,13 +63,11 @@ class Job:
 
         return read(self.source)
 
-    def write(self, suffix: str, data: bytes) -> str:
-        """One output, whole or not at all; its name."""
-        from paseo.files import atomic
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """All outputs, by what follows the stem, or none of them; the record comes last."""
+        from paseo.files import write_together
 
-        with atomic(self.path(suffix)) as file:
-            file.write(data)
-        return self.path(suffix).name
+        write_together([(self.path(suffix), data) for suffix, data in files])
 
 
 def named_file(out: Path) -> bool:

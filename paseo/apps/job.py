@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -16,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paseo.apps.about import about
 from paseo.apps.inputs import Job
 from paseo.apps.measuring import complete, degradation_for, measured, paste_known
+from paseo.apps.retouch import FacesFound, Retouch
 from paseo.base import Degradation, Watch
 from paseo.degrade import Mask
 from paseo.errors import BadInput
@@ -29,7 +32,7 @@ from paseo.models import Model
 from paseo.problem import device_of
 from paseo.recipe import Recipe, read_off, settle
 from paseo.recipe.load import LoadedOperator, learned_for_masks, load_model_of, load_operator_of
-from paseo.record import SCHEMA_VERSION, environment, short
+from paseo.record import SCHEMA_VERSION, environment, pinned, short
 from paseo.restored import STD_NOTE, Restored
 from paseo.seeds import of_image
 from paseo.sheet import deviation_map
@@ -64,6 +67,7 @@ class Measured:
     degradation: Degradation
     mask_sha256: str | None
     noise_seed: int | None
+    told: list[dict[str, str]] = field(default_factory=list)  # warnings, once they were looked for
 
     @cached_property
     def y(self) -> Tensor:
@@ -82,6 +86,7 @@ class Drawn:
     windows: Windows | None
     together: int  # pictures in that pass; the last bits of a result depend on it
     found: Mapping[str, Any] = field(default_factory=dict)  # parameters that were sought (`PASEO(blind=…)`)
+    faces: FacesFound | None = None  # None: they were not sought
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,21 @@ class Restoration:
 
     plan: Plan
     loaded: Model | None = None  # a model that is there already
+    loaded_faces: Model | None = None  # a face model that is there already
     operators: dict[OperatorKey, LoadedOperator] = field(default_factory=dict)
 
     @cached_property
     def model(self) -> Model:
         return self.loaded if self.loaded is not None else load_model_of(self.plan.recipe)
+
+    @cached_property
+    def faces(self) -> Retouch | None:
+        """The face model, where faces are to be restored; the picture's own where it is the same."""
+        recipe = self.plan.recipe
+        if not recipe.faces:
+            return None
+        same = self.model if recipe.faces == recipe.model else None
+        return Retouch(recipe, self.loaded_faces or same)
 
     def operator(self, recipe: Recipe) -> LoadedOperator:
         source = recipe.operator
@@ -106,12 +121,14 @@ class Restoration:
     def load(self) -> None:
         """Load all weights now, so that missing ones are not reported as a failure of a file."""
         _ = self.model
+        if self.faces is not None:
+            self.faces.load()
         if self.plan.recipe.settled and not self.plan.recipe.idle:
             self.operator(self.plan.recipe)
 
     def done(self, job: Job) -> bool:
         """Whether this very run of this file lies there already."""
-        return complete(job, lambda: self.record(self.prepare(job)))
+        return complete(job, self.suffixes(job.ending), lambda: self.record(self.prepare(job)))
 
     def __call__(self, job: Job, watch: Watch) -> dict[str, Any]:
         """One file alone."""
@@ -127,7 +144,9 @@ class Restoration:
         if isinstance(degradation, Mask):
             recipe = settle(recipe, degradation, learned_for_masks(recipe, self.model))
         noise_seed = of_image(plan.seeds[0], picture.sha256) if plan.degrade else None
-        return Measured(job, picture, recipe, degradation, mask_sha256, noise_seed)
+        this = Measured(job, picture, recipe, degradation, mask_sha256, noise_seed)
+        as_json(self.record(this))  # what no record can hold is said now, not after the computation
+        return this
 
     def _read_off(self, job: Job) -> Recipe:
         """The plan's recipe, with the task that the file tells where it was left open."""
@@ -136,6 +155,18 @@ class Restoration:
         if self.plan.recipe.open is not None:
             raise BadInput("The task can be read off a file only: name it, such as --task jpeg:40.")
         return self.plan.recipe
+
+    def warnings(self, this: Measured) -> dict[str, str]:
+        """What speaks against trusting this picture's result, by kind; looked for once."""
+        if not this.told:
+            this.told.append(
+                {} if this.recipe.idle else about(self.model, this.y, this.degradation, self._size(this))
+            )
+        return this.told[0]
+
+    def _size(self, this: Measured) -> tuple[int, int] | None:
+        """(H, W) of the result, where its measurement does not tell."""
+        return this.picture.size if self.plan.degrade else self.plan.size
 
     def draw(self, group: Sequence[Measured], watch: Watch, pad_to: int = 1) -> list[Drawn]:
         """Pictures of one size in one pass, or one picture in as many passes as its draws need.
@@ -153,15 +184,10 @@ class Restoration:
             parts = [self._pass([*group, *[group[-1]] * (together - len(group))], seeds, watch)]
         images, latents = torch.cat([p.images for p in parts]), torch.cat([p.latents for p in parts])
         seconds = sum(p.seconds for p in parts) / len(group)
+        found = _found(parts) if together == 1 else {}
         return [
-            Drawn(
-                self._known(this, x.cpu()),
-                z.cpu(),
-                parts[0].nfe,
-                round(seconds, 3),
-                parts[0].windows,
-                together,
-                _found(parts) if together == 1 else {},
+            self._retouched(
+                this, Drawn(x.cpu(), z.cpu(), parts[0].nfe, seconds, parts[0].windows, together, found)
             )
             for this, x, z in zip(group, images.split(len(seeds)), latents.split(len(seeds)), strict=False)
         ]
@@ -173,10 +199,15 @@ class Restoration:
         same = this.picture.rgb[None].expand(len(self.plan.seeds), -1, -1, -1)
         return Drawn(same, same[:, :, :0, :0], 0, 0.0, None, 1)
 
-    def _known(self, this: Measured, draws: Tensor) -> Tensor:
-        if not this.recipe.keep_known:
-            return draws
-        return paste_known(draws, this.y, this.degradation, this.recipe.feather)
+    def _retouched(self, this: Measured, drawn: Drawn) -> Drawn:
+        """The draws with their faces, where that was asked for, and with the seen pixels, where they stay."""
+        images, faces, start = drawn.images, None, time.perf_counter()
+        if self.faces is not None:
+            images, faces = self.faces(this.y, images, this.recipe, this.degradation, self.plan.seeds)
+        if this.recipe.keep_known:
+            images = paste_known(images, this.y, this.degradation, this.recipe.feather)
+        seconds = round(drawn.seconds + time.perf_counter() - start, 3)
+        return replace(drawn, images=images, faces=faces, seconds=seconds)
 
     def _pass(self, group: Sequence[Measured], seeds: Sequence[int], watch: Watch) -> Restored:
         this = group[0]
@@ -189,21 +220,21 @@ class Restoration:
             sigma_y=this.recipe.sigma_y,
             carry=this.recipe.carry,
             seeds=list(seeds) * len(group),
-            size=this.picture.size if self.plan.degrade else self.plan.size,
+            size=self._size(this),
             windows=self.plan.windows,
             watch=watch,
         )
 
     def write(self, this: Measured, drawn: Drawn) -> dict[str, Any]:
-        """Pictures first, the record last: where there is a record, all files are there."""
+        """The record is made before anything is written, and takes its name last: where it lies, all does."""
         job, record = this.job, self.finished(this, drawn)
         files = list(self._files(this, drawn.images, record))
-        names = [job.write(suffix, data) for suffix, data in files]
+        names = [job.path(suffix).name for suffix, _ in files]
         sums = [hashlib.sha256(data).hexdigest() for _, data in files]
         record["outputs"] = [
             {"file": name, "sha256": sha256} for name, sha256 in zip(names, sums, strict=True)
         ]
-        job.write(".json", as_json(record))
+        job.write_all([*files, (".json", as_json(record))])
         return {
             "outputs": [str(job.folder / name) for name in names],
             "sidecar": str(job.sidecar),
@@ -213,6 +244,7 @@ class Restoration:
             "notes": [
                 *(reason for reason in this.recipe.why if reason not in self.plan.recipe.why),
                 *(_told(name, entry) for name, entry in drawn.found.items()),
+                *(_about_faces(job.relative, drawn.faces) if drawn.faces is not None else ()),
             ],
         }
 
@@ -223,18 +255,29 @@ class Restoration:
             "seconds": drawn.seconds,
             "dtype": str(drawn.images.dtype).removeprefix("torch."),
             "metadata": self.plan.metadata,
+            "windows": None if drawn.windows is None else asdict(drawn.windows),
         }
         more: dict[str, Any] = {"together": drawn.together} if drawn.together > 1 else {}
         more |= {"found": dict(drawn.found)} if drawn.found else {}
-        return self.record(this) | found | more
+        record: dict[str, Any] = self.record(this) | found | more
+        if drawn.faces is not None:
+            found = {"told": drawn.faces.sentence(), "found": drawn.faces.to_record()}
+            record["faces"] = {**record["faces"], **found}
+        if told := self.warnings(this):
+            record["warnings"] = list(told.values())
+        return record
 
     def record(self, this: Measured) -> dict[str, Any]:
         """All of the record that is known before anything is computed."""
         plan, job = self.plan, this.job
         entries = this.recipe.to_record()
-        entries["model"] |= {"hashes": self.model.hashes}
-        used = None if this.recipe.idle else self.operator(this.recipe).sha256
-        entries["operator"] |= {"sha256": used}
+        name = pinned(this.recipe.model, self.model.folder)
+        entries["model"] |= {"name": name, "hashes": self.model.hashes}
+        used = None if this.recipe.idle else self.operator(this.recipe)
+        entries["operator"] |= {"sha256": used and used.sha256}
+        entries["operator"] |= {"name": used.name} if used and used.name else {}
+        if self.faces is not None:
+            entries["faces"] |= {"hashes": self.faces.model.hashes}
         entries["recipe"] |= {"identity": self.model.identity}
         return {
             "schema_version": SCHEMA_VERSION,
@@ -261,21 +304,33 @@ class Restoration:
     def _files(self, this: Measured, draws: Tensor, record: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
         """(what follows the stem, the bytes) of every picture."""
         seeds, ending = self.plan.seeds, this.job.ending
+        names = iter(self.suffixes(ending))
         origin = this.picture.origin if self.plan.metadata else Origin(this.picture.alpha)
-        for k, (seed, image) in enumerate(zip(seeds, draws, strict=True)):
-            suffix = f"_s{k}{ending}" if len(seeds) > 1 else ending
-            yield suffix, encode_picture(image, ending, origin, short(record, seed))
+        for seed, image in zip(seeds, draws, strict=True):
+            yield next(names), encode_picture(image, ending, origin, short(record, seed))
         if len(seeds) > 1:
             std = deviation_map(draws.var(0).mean(0).sqrt())
-            yield f"_mean{ending}", encode_picture(draws.mean(0), ending, origin, short(record, None))
-            yield "_std.png", encode_picture(std, record=STD_NOTE)
+            yield next(names), encode_picture(draws.mean(0), ending, origin, short(record, None))
+            yield next(names), encode_picture(std, record=STD_NOTE)
         if self.plan.degrade:
-            yield "_measurement.png", encode_picture(this.y[0])
+            yield next(names), encode_picture(this.y[0])
+
+    def suffixes(self, ending: str) -> list[str]:
+        """What follows the stem in the names of all pictures of a run, in order."""
+        draws = len(self.plan.seeds)
+        found = [ending]
+        if draws > 1:
+            found = [*(f"_s{k}{ending}" for k in range(draws)), f"_mean{ending}", "_std.png"]
+        return [*found, "_measurement.png"] if self.plan.degrade else found
 
 
 def _told(name: str, entry: dict[str, Any]) -> str:
     spread = "" if entry["std"] is None else f" ± {entry['std']:.2g} over the draws"
     return f"{name} was found: {entry['mean']:.3g}{spread}"
+
+
+def _about_faces(name: str, faces: FacesFound) -> list[str]:
+    return [f"{name}: {text}" for text in (faces.sentence(), faces.hint) if text]
 
 
 def _found(parts: Sequence[Restored]) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from paseo.apps.console import progress, say
 from paseo.apps.inputs import Job
 from paseo.errors import BadInput, Cancelled, DiskFull, PaseoError
 from paseo.files import NO_ROOM
-
-OUTPUT_SUFFIX = r"(_s\d+|_mean|_std|_measurement)?\.(png|jpe?g|webp|tiff?)"
 
 
 @dataclass
@@ -112,23 +110,30 @@ def by_folder(jobs: Iterable[Job]) -> dict[str, list[str]]:
     return found
 
 
-def claim(job: Job, claimed: dict[int, str], sources: Mapping[str, Sequence[str]] | None = None) -> None:
-    """No output may overwrite an input (its own, or one of `sources`), another job's output, or a JSON file
-    that is not ours.
+def claim(
+    job: Job,
+    claimed: dict[int, str],
+    sources: Mapping[str, Sequence[str]] | None = None,
+    suffixes: Sequence[str] = (".png",),
+) -> None:
+    """Every name that a job is going to write: none may be an input (its own, or one of `sources`), another
+    job's output, a JSON file that is not ours, or a name that a file or a record cannot have.
 
     `claimed` remembers hashes, not names: a million jobs take little memory.
     """
-    target = (job.folder / job.stem).resolve()
-    mark = hash(str(target))
-    if other := claimed.get(mark):
+    paths = [job.path(suffix) for suffix in (*suffixes, ".json")]
+    _check_names(job, paths)
+    folder = job.folder.resolve()
+    names = [str(folder / path.name) for path in paths[:-1]]
+    marks = [hash(name) for name in names]
+    if other := next((claimed[mark] for mark in marks if mark in claimed), None):
         raise BadInput(
-            f"{other} and {job.source.name} would both become {target.name}{job.ending}. Rename one or use "
-            "two output folders."
+            f"{other} and {job.source.name} would both become {job.stem}{job.ending} or a picture beside it. "
+            "Rename one or use two output folders."
         )
-    claimed[mark] = job.source.name
-    ours = re.compile(re.escape(str(target)) + OUTPUT_SUFFIX)
-    beside = (sources or {}).get(str(target.parent), ())
-    if job.beside_inputs and any(ours.fullmatch(source) for source in (str(job.source.resolve()), *beside)):
+    claimed |= dict.fromkeys(marks, job.source.name)
+    beside = (sources or {}).get(str(folder), ())
+    if job.beside_inputs and not {str(job.source.resolve()), *beside}.isdisjoint(names):
         raise BadInput(
             f"the output {job.path(job.ending)} would overwrite an input. Give another output folder with -o."
         )
@@ -136,3 +141,14 @@ def claim(job: Job, claimed: dict[int, str], sources: Mapping[str, Sequence[str]
         raise BadInput(
             f"{job.sidecar} is there already and is no record of ours. Give another output folder with -o."
         )
+
+
+def _check_names(job: Job, paths: Sequence[Path]) -> None:
+    """A record is UTF-8, and so must be what it names; 255 bytes are what file systems allow."""
+    try:
+        longest = max(len(path.name.encode()) for path in paths)
+        str(job.source).encode()
+    except UnicodeEncodeError:
+        raise BadInput("its name is not UTF-8, and no record could hold it. Rename it.") from None
+    if job.beside_inputs and longest > 255:
+        raise BadInput(f"its outputs would have names of {longest} bytes, more than 255. Rename it.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,14 @@ def degradation_for(
     if mask is None:
         found = recipe.degradation or task(recipe.task)
         return found.degradation if isinstance(found, Task) else found, None
-    hole = read(_mask_file(mask, job))
+    hole = read(mask_file(mask, job))
     if hole.size != picture.size:
         (h, w), (a, b) = hole.size, picture.size
         raise BadInput(f"the mask is {w}×{h} and the image {b}×{a}. Bring the mask to the image's size.")
     return Mask.from_hole(hole.rgb.mean(0)), hole.sha256
 
 
-def _mask_file(mask: Path, job: Job) -> Path:
+def mask_file(mask: Path, job: Job) -> Path:
     """The mask itself, or in a folder of masks the one with the input's name."""
     if not mask.is_dir():
         return mask
@@ -79,9 +79,9 @@ def paste_known(images: Tensor, y: Tensor, degradation: Degradation, feather: in
     return ramp * images + (1 - ramp) * y.to(images).clamp(0, 1)
 
 
-def complete(job: Job, record: Callable[[], Mapping[str, Any]]) -> bool:
+def complete(job: Job, suffixes: Sequence[str], record: Callable[[], Mapping[str, Any]]) -> bool:
     """Whether this very run of this very file lies there already: the record, which is written last, is of
-    the same run, and all its outputs are there.
+    the same run, and all outputs, which it names, are there.
     """
     if isinstance(job, FarJob) and isinstance(job.sink, Tars):
         return job.sink.has_run(job, record())
@@ -89,6 +89,9 @@ def complete(job: Job, record: Callable[[], Mapping[str, Any]]) -> bool:
         found = job.stored()
         if found is None:
             return False
-        return all(job.has(entry["file"]) for entry in found["outputs"]) and same_run(found, record())
+        named = [entry["file"] for entry in found["outputs"]]
+        if named != [job.path(suffix).name for suffix in suffixes]:
+            return False
+        return all(job.has(name) for name in named) and same_run(found, record())
     except (PaseoError, KeyError, TypeError, AttributeError):  # half a record is none
         return False

@@ -12,6 +12,7 @@ What is left open is filled in by `paseo.recipe.resolve`, as on the command line
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +35,7 @@ from paseo.memory import Choice
 from paseo.models import Model, load_model, own_folder
 from paseo.recipe import Recipe, Request, resolve
 from paseo.restored import Restored
+from paseo.seeds import of_draws
 from paseo.settings.presets import Preset
 from paseo.street import LatentModel
 from paseo.street import restore as by_hand
@@ -78,6 +80,7 @@ def restore(
     mask      white where the picture is to be filled
     sigma_y   noise of the measurement, a standard deviation on [0,1] images; the task's own unless given
     operator  a folder or an operator; "chain" goes through the autoencoder itself; else the model's own
+    faces     faces in the picture are restored by the face model (docs/howto/faces.md); `record` says which
     method, preset, sampler, settings, steps    which sampler, and what is changed of its settings
     prompt, negative_prompt, guidance           what Stable Diffusion is told
     degradation, prior, codec                   parts of one's own; `degradation` is the same as `task`
@@ -86,6 +89,8 @@ def restore(
     damage = task if degradation is None else degradation
     parts = operator is not None and damage is not None and sampler is not None
     if prior is not None or codec is not None or (parts and not isinstance(model, str | Path)):
+        if wishes["faces"]:
+            raise BadInput("faces=True needs a model by name; here everything was passed by hand.")
         if operator is None or damage is None or sampler is None or isinstance(operator, str | Path):
             raise BadInput("A prior or codec of your own also needs operator=, degradation= and sampler=.")
         return by_hand(
@@ -97,7 +102,7 @@ def restore(
             prior=prior,
             codec=codec,
             sigma_y=0.01 if sigma_y is None else sigma_y,
-            seeds=_seeds(seed, samples) if seeds is None else seeds,
+            seeds=of_draws(seed, samples) if seeds is None else seeds,
             size=size,
             windows=windows,
             watch=watch,
@@ -116,12 +121,15 @@ def restore(
         **asked(wishes),
     )
     recipe, loaded = _load(resolve(request), model)
-    given = _seeds(seed, samples) if seeds is None else _integers(seeds)
+    given = of_draws(seed, samples) if seeds is None else _integers(seeds)
     run = Restoration(Plan(recipe, seeds=given, batch=batch, size=size, windows=windows), loaded)
     path = Path(image) if isinstance(image, str | Path) else Path()
+    run.load()
     this = run.prepare(Job(path, Path(), path.stem, path.name), picture)
     drawn = run.draw([this], watch)[0]
     record = run.finished(this, drawn)
+    for text in run.warnings(this).values():
+        warnings.warn(text, stacklevel=2)
     return Restored(
         drawn.images,
         drawn.latents,
@@ -133,12 +141,6 @@ def restore(
         record=record,
         origin=picture.origin,
     )
-
-
-def _seeds(seed: int, samples: int) -> tuple[int, ...]:
-    if samples < 1 or seed < 0:
-        raise BadInput(f"samples={samples}, seed={seed}: at least one draw, and a seed from 0.")
-    return tuple(range(seed, seed + samples))
 
 
 def _integers(seeds: int | Sequence[int] | Sequence[torch.Generator]) -> tuple[int, ...]:

@@ -8,9 +8,7 @@ an object store. A worker that is lost costs the unit it was computing, which is
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -26,8 +24,8 @@ from paseo.apps.job import Plan, Restoration
 from paseo.apps.loop import Outcome
 from paseo.apps.progress import Progress
 from paseo.apps.sinks import sink_of
+from paseo.cluster import RayOptions, cluster
 from paseo.errors import BadInput
-from paseo.lab.bench.ray_engine import RayOptions, credentials, init_options, stdout_kept_clean
 
 if TYPE_CHECKING:
     from paseo.apps.runs import Wanted
@@ -56,28 +54,16 @@ class FolderWorker:
 
 def run_on_ray(wanted: Wanted, address: str | None, *, keep: bool, quiet: bool) -> Outcome:
     """All pictures; results come back as they are ready."""
-    if address is None and "ray" not in sys.modules:  # read when Ray is loaded, not when it is started
-        os.environ |= {k: v for k, v in credentials().items() if k not in os.environ}
-    try:
-        ray: Any = import_module("ray")
-    except ImportError:
-        raise BadInput("--engine ray needs Ray: pip install 'ray[data]>=2.52'.") from None
     for reason in wanted.work.plan.recipe.why:
         say(reason)
-    outcome, options = Outcome(keep=keep), RayOptions(address=address)
-    started = not ray.is_initialized()
-    with stdout_kept_clean():
-        if started:
-            ray.init(**init_options(options))
+    outcome = Outcome(keep=keep)
+    with cluster(RayOptions(address=address)) as ray:
         try:
             data: Any = import_module("ray.data")
-            data.DataContext.get_current().enable_progress_bars = False
-            _stream(ray, data, wanted, outcome, quiet)
         except ImportError:
             raise BadInput("--engine ray needs Ray Data: pip install 'ray[data]>=2.52'.") from None
-        finally:
-            if started:
-                ray.shutdown()
+        data.DataContext.get_current().enable_progress_bars = False
+        _stream(ray, data, wanted, outcome, quiet)
     return outcome
 
 

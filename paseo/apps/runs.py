@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import typer
 
-from paseo.apps.console import say
+from paseo.apps.console import say, shown, told_json
 from paseo.apps.far import count, far_jobs, is_far
 from paseo.apps.folder import Folder
 from paseo.apps.inputs import Job, check_writable, collect, named_file
@@ -17,7 +16,7 @@ from paseo.apps.job import Restoration
 from paseo.apps.loop import Outcome
 from paseo.apps.sinks import Sink, sink_of
 from paseo.apps.warn import before, plain
-from paseo.errors import BadInput
+from paseo.errors import BadInput, DiskFull
 from paseo.files import write_text
 from paseo.lab.bench.run import Shard
 
@@ -58,7 +57,7 @@ class Wanted:
         """`failures.jsonl` beside the results: one line for every picture that failed, none when none did."""
         number = f"-{self.shard.index}-of-{self.shard.count}" if self.shard.count > 1 else ""
         name = f"failures{number}.jsonl"
-        lines = [json.dumps(r, ensure_ascii=False) for r in outcome.results if r["status"] == "failed"]
+        lines = [told_json(r) for r in outcome.results if r["status"] == "failed"]
         text = "".join(line + "\n" for line in lines)
         if self.sink is not None:
             if lines:
@@ -67,11 +66,14 @@ class Wanted:
         if named_file(Path(self.out)):
             return
         path = Path(self.out) / name
-        if lines:
+        if not lines:
+            path.unlink(missing_ok=True)
+            return
+        try:
             write_text(path, text)
             say(f"what failed, and why: {path}")
-        else:
-            path.unlink(missing_ok=True)
+        except DiskFull:  # it was said of the first picture
+            return
 
 
 def run(wanted: Wanted, engine: str, address: str | None, *, keep: bool, quiet: bool) -> Outcome:
@@ -111,4 +113,4 @@ def print_outputs(result: dict[str, object]) -> None:
     """The files of a picture, on stdout, as soon as they are there."""
     outputs = result.get("outputs")
     for path in outputs if isinstance(outputs, list) else []:
-        typer.echo(path)
+        typer.echo(shown(path))

@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from paseo.apps.console import say
-from paseo.apps.job import Measured, Restoration
-from paseo.base import Sees
+from paseo.apps.job import Restoration
 from paseo.operators.net import OperatorNet
 from paseo.recipe.resolve import INPAINT
-
-FAR = 2.0  # how many times larger or smaller than the trained side a picture may be before it is said
 
 
 def before(work: Restoration) -> list[str]:
@@ -35,28 +32,6 @@ def before(work: Restoration) -> list[str]:
                 "trained on: expect a worse result."
             )
     return told
-
-
-def about(work: Restoration, this: Measured) -> dict[str, str]:
-    """What follows from one picture, by kind."""
-    found: dict[str, str] = {}
-    prior, trained = work.model.prior, work.model.size
-    sees_all = isinstance(prior, Sees) and prior.receptive_field is None
-    if sees_all and trained:
-        height, width = this.picture.size if work.plan.degrade else _restored_size(this)
-        side = (height * width) ** 0.5
-        if not 1 / FAR <= side / trained <= FAR:
-            found["size"] = (
-                f"the result is {width}×{height}, far from the {trained}×{trained} that {work.model.name} "
-                "was trained on: expect a worse one."
-            )
-    return found
-
-
-def _restored_size(this: Measured) -> tuple[int, int]:
-    size = this.degradation.lift(this.y[:, :, :8, :8]).shape[-1] / min(8, this.y.shape[-1])
-    height, width = this.picture.size
-    return round(height * size), round(width * size)
 
 
 class Warnings:

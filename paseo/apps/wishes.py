@@ -55,6 +55,10 @@ class Asked(TypedDict, total=False):
             ("--keep-known/--no-keep-known",),
         ),
     ]
+    faces: Annotated[
+        bool,
+        Wish(False, "Faces in the pictures are restored by the face model.", ("--faces",)),
+    ]
     prompt: Annotated[str | None, Wish(None, "Stable Diffusion: what the image shows.")]
     negative_prompt: Annotated[str | None, Wish(None, "Stable Diffusion: what it does not show.")]
     guidance: Annotated[

@@ -1,6 +1,7 @@
 """All faces of one picture: `restore_faces(measurement, restored, task, restore_face)`.
 
-`restored` is the photograph's own restoration, in which faces are found and into which they are pasted.
+`restored` is the photograph's own restoration, in which faces are found and into which they are pasted;
+those that it lost are found in the measurement.
 `restore_face(y, view)` is any restoration of a measurement y of a face; `FaceModel` makes one from a latent
 model with the chain E∘A∘D as its operator. Whether a face stays is decided in `judge`, without the truth.
 """
@@ -16,14 +17,14 @@ from torch import Tensor
 from paseo.base import Degradation, Sampler
 from paseo.errors import BadInput
 from paseo.faces.align import Frame, frame_of
-from paseo.faces.detect import Face, detect
+from paseo.faces.detect import Face, detect, suppress
 from paseo.faces.judge import Judgement, Strangeness, judge
 from paseo.faces.paste import paste
 from paseo.faces.usable import hint, refusal
 from paseo.faces.view import view_of
 from paseo.operators.exact import Chain
 from paseo.street import LatentModel, restore
-from paseo.units import to_signed
+from paseo.units import to_signed, to_unit
 
 RestoreFace = Callable[[Tensor, Degradation], Tensor]
 """(measurement (1,3,h,w) in [0,1], view of it) → the face (3,side,side) in [0,1]."""
@@ -70,7 +71,7 @@ def restore_faces(
     _check(measurement, restored, task)
     measurement = measurement.to(restored)
     size = (int(restored.shape[-2]), int(restored.shape[-1]))
-    found = list(detect(restored) if faces is None else faces)
+    found = list(sought(measurement, restored, task) if faces is None else faces)
     frames = [frame_of(face.landmarks, side) for face in found]
     image, reports = restored, []
     for face, frame in zip(found, frames, strict=True):
@@ -82,6 +83,20 @@ def restore_faces(
         objection = judgement.objection
         reports.append(FaceReport(face.box, frame.size, objection is None, objection or "", judgement))
     return Retouched(image, tuple(reports), hint(frames, size))
+
+
+def sought(measurement: Tensor, restored: Tensor, task: Degradation) -> list[Face]:
+    """The faces of the restored picture, and those that only the measurement still shows: a model that knows
+    no faces may have painted over them.
+    """
+    size = (int(restored.shape[-2]), int(restored.shape[-1]))
+    lifted = to_unit(task.lift(to_signed(measurement[None]), size))[0].clamp(0, 1)
+    found = [*detect(restored), *detect(lifted)]
+    if not found:
+        return []
+    order = torch.arange(len(found), 0, -1)  # where both show it, the restored picture's is taken
+    boxes = torch.tensor([face.box for face in found])
+    return [found[i] for i in suppress(boxes, order.float(), 0.4, by="smaller").tolist()]
 
 
 def _one(

@@ -1,8 +1,9 @@
-"""The weights of MTCNN, from the wheel of facenet-pytorch 2.6.0 (MIT), which is located and never imported.
+"""The weights of MTCNN, from the wheel of facenet-pytorch 2.5.3 or 2.6.0 (MIT), which is located and never
+imported.
 
-The package asks for torchvision and for old versions of torch and numpy, so it is installed without its
-dependencies. Its three files hold tensors only; each is read with `weights_only=True`, and only after its
-SHA-256 was found to be the published one.
+The package asks for torchvision (2.6.0 also for old versions of torch and numpy), which is not needed here:
+it can be installed without its dependencies. Its three files hold tensors only; each is read with
+`weights_only=True`, and only after its SHA-256 was found to be the published one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from paseo.errors import MissingWeights
 from paseo.faces.nets import ONet, PNet, RNet
 
 Net = TypeVar("Net", bound=nn.Module)
-INSTALL = "Run: pip install --no-deps facenet-pytorch==2.6.0"
+INSTALL = "Run: pip install --no-deps facenet-pytorch==2.5.3"
 _FILES = {
     "pnet.pt": "a2a71925e0b9996a42f63e47efc1ca19043e69558b5c523b978d611dfae49c8f",
     "rnet.pt": "bbb937de72efc9ef83b186c49f5f558467a1d7e3453a8ece0d71a886633f6a86",
@@ -61,7 +62,7 @@ def _filled(net: Net, path: Path) -> Net:
     blob = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(blob).hexdigest() != _FILES[path.name]:
         raise MissingWeights(
-            f"{path} is missing or not that of facenet-pytorch 2.6.0. {INSTALL} --force-reinstall"
+            f"{path} is missing or not that of facenet-pytorch 2.5.3 or 2.6.0. {INSTALL} --force-reinstall"
         )
     net.load_state_dict(torch.load(io.BytesIO(blob), map_location="cpu", weights_only=True))
     return net.eval().requires_grad_(False)

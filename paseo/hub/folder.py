@@ -24,7 +24,10 @@ _UNUSED = ("safety_checker", "feature_extractor", "image_encoder")  # never load
 
 def resolve(name: str | Path, *, revision: str | None = None, variant: str | None = None) -> Path:
     """The folder of a model: as given, or from the hub's cache, or downloaded into it."""
-    path = Path(name).expanduser()
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:
+        raise MissingWeights(f"{name} names the home of nobody known here. Give the whole path.") from None
     if path.is_dir():
         return path
     if path.is_file():

@@ -111,7 +111,7 @@ class PretrainedModel(Model):
         parts = self.config["parts"] if self.folder is not None else ()
         found = component_hashes(self.folder, parts) if self.folder is not None else {}
         known = {name: str(self.config[name]) for name in ("family", "revision", "dtype", "codec_dtype")}
-        return {**self.hashes, **found, **known, "name": Path(self.name).name}
+        return {**self.hashes, **found, **known, "name": Path(self.name.partition("@")[0]).name}
 
     def prompted(
         self,

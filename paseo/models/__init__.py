@@ -76,9 +76,19 @@ class Model:
             )
         return load_operator(folder, codec_hash=self.hashes.get("codec", ""))
 
-    def to(self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None) -> Model:
+    def to(
+        self,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+        *,
+        channels_last: bool = False,
+        compile: bool = False,
+    ) -> Model:
         """Move prior and codec to a device ("auto", "cpu", "cuda", "mps"), in place as in torch. `dtype` is
         the prior's: codec and operators stay in float32, where what they lose would be seen.
+
+        `channels_last` and `compile` (torch.compile) also change the prior alone, and with it the last bits
+        of a result. `paseo doctor --tune` measures what they gain on this machine.
         """
         from paseo.hub.device import pick_device, pick_dtype
 
@@ -92,10 +102,14 @@ class Model:
             place = pick_device(device)
             prior.to(place)
             codec.to(place)
-            if place.type == "cuda":  # where convolutions in this layout gain
-                prior.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]
+            channels_last = channels_last or place.type == "cuda"  # where convolutions gain from it
+        if channels_last:
+            prior.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]
         if dtype is not None and dtype != "auto":
             prior.to(pick_dtype(dtype, torch.device("cpu")))
+        if compile:
+            for net in prior.children():
+                net.compile()  # in place: names and weights stay
         return self
 
 
@@ -157,6 +171,8 @@ def _load_embedded(
     folder: Path,
     device: str | torch.device = "auto",
     dtype: str | torch.dtype | None = None,
+    channels_last: bool = False,
+    compile: bool = False,
     **options: Any,
 ) -> Model:
     from paseo.codecs.embedded import EmbeddedCodec
@@ -173,7 +189,7 @@ def _load_embedded(
         )
     hashes = {"codec": codec.hash, "prior": prior.hash}
     model = Model(config["name"], prior, codec, codec.channels, config["size"], folder, config, hashes)
-    return model.to(device, dtype)
+    return model.to(device, dtype, channels_last=channels_last, compile=compile)
 
 
 def _checked(config: object, folder: Path) -> dict[str, Any]:

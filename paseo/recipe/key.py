@@ -31,7 +31,13 @@ def key_of(record: Mapping[str, Any]) -> str:
     facts |= {"feather": recipe.get("feather", 0) if record.get("keep_known") else 0}
     facts |= {"identity": recipe.get("identity")}
     facts |= {"carry": recipe["carry"]} if recipe.get("carry") else {}
+    facts |= {"faces": _known(record["faces"])} if record.get("faces") else {}
     return hashlib.sha256(canonical(facts).encode()).hexdigest()
+
+
+def _known(faces: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of faces before they are sought."""
+    return {name: faces.get(name) for name in ("model", "hashes")}
 
 
 def same_run(one: Mapping[str, object], other: Mapping[str, object]) -> bool:

@@ -17,7 +17,7 @@ from paseo.operators.store import load_operator, operator_folder
 from paseo.problem import device_of
 from paseo.recipe.recipe import OperatorSource, Recipe
 from paseo.recipe.resolve import INPAINT, trained_for
-from paseo.record import file_sha256
+from paseo.record import file_sha256, pinned
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +26,7 @@ class LoadedOperator:
 
     operator: LatentOperator | BindsNoise
     files: dict[str, str]
+    name: str = ""  # of one that was given: its folder, or its hub id with the commit
 
     @property
     def sha256(self) -> str | None:
@@ -50,7 +51,8 @@ def load_operator_of(recipe: Recipe, model: Model) -> LoadedOperator:
     place = device_of(model.codec)
     if source.kind == "given":
         found = load_operator(source.place, codec_hash=model.hashes.get("codec", ""), device=place)
-        return LoadedOperator(found, _files(operator_folder(source.place)))
+        folder = operator_folder(source.place)
+        return LoadedOperator(found, _files(folder), pinned(source.place, folder))
     name = source.name or recipe.task
     return LoadedOperator(model.operator(name).to(place), _files(model.operator_folder(name)))
 

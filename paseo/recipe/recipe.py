@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +14,9 @@ from paseo.recipe.request import Request
 from paseo.record import NOISE_UNIT, sampler_from_record, sampler_record
 
 FEATHER = 4  # pixels around a hole over which restored and seen pixels are blended
+FACES = "faces-128"  # the model for faces in photographs
 REPEATED = ("sampler", "paseo")  # entries that a replay writes as it read them: equal runs give equal bytes
+MOST_NOISE = 10  # σ_y of images in [0,1]; a record holds no more
 NOTHING = "noise:0"  # the task of a picture that is fine
 CHAIN = "chain"  # `--operator chain`, and how a record names it
 CELLS = "identity on the seen cells"  # how a record names the operator of a free mask
@@ -57,6 +60,7 @@ class Recipe:
     keep_known: bool = False
     feather: int = FEATHER
     carry: float = 0.0  # a, the share of what the codec cannot hold that is taken from the measurement
+    faces: str = ""  # the model that restores the faces of the picture; "": they are like the rest
     masked: bool = False  # a mask is given with the picture
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model: device, dtype, offload, …
     rows: str = field(
@@ -69,6 +73,15 @@ class Recipe:
     recorded: Mapping[str, Any] = field(
         default_factory=dict, compare=False
     )  # entries of the record it is from
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sigma_y <= MOST_NOISE:  # NaN is not
+            raise BadInput(
+                f"sigma_y={self.sigma_y} cannot be used: the noise of images in [0,1] is a number from 0 to "
+                f"{MOST_NOISE}."
+            )
+        if self.guidance is not None and not math.isfinite(self.guidance):
+            raise BadInput(f"guidance={self.guidance} cannot be used: a finite number was expected.")
 
     @property
     def idle(self) -> bool:
@@ -106,6 +119,7 @@ class Recipe:
             "operator": {"name": name, "given": source.given},
             "recipe": {"rows": self.rows, "feather": self.feather, "why": list(self.why), **more},
         }
+        entries |= {"faces": {"model": self.faces}} if self.faces else {}
         return entries | {name: self.recorded[name] for name in REPEATED if name in self.recorded}
 
     @classmethod
@@ -125,6 +139,7 @@ class Recipe:
                 feather=int(record.get("recipe", {}).get("feather", 0)),
                 carry=float(record.get("recipe", {}).get("carry", 0.0)),
                 found=record.get("recipe", {}).get("found"),
+                faces=str((record.get("faces") or {}).get("model", "")),
                 masked=record.get("mask") is not None,
                 options=options,
                 why=("as recorded",),

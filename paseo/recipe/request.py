@@ -34,6 +34,7 @@ class Request:
     guidance: float | None = None
     sigma_y: float | None = None  # in [0,1] units
     keep_known: bool | None = None  # copy the seen pixels into the result
+    faces: bool = False  # faces in the picture are restored by the face model
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model: device, dtype, offload, …
 
     def given_options(self) -> dict[str, object]:

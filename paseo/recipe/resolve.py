@@ -15,6 +15,7 @@ prompt     as given; else that of the kept settings; rows of faces that were not
 guidance   as given; else that of the kept settings
 σ_y        as given; else the task's own
 carry      detail that the codec cannot hold is taken from the measurement, but for the paper's tasks
+faces      in the picture are restored by the face model where that was asked for (`paseo.recipe.faces`)
 seen       pixels are copied into the result, blended over a few pixels, where a mask was given
 """
 
@@ -34,7 +35,7 @@ from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
 from paseo.recipe.family import FAMILY, Choice, believed, carried, family_of_model, knows_masks, stored_for
 from paseo.recipe.kept import KeptSettings, kept_settings
-from paseo.recipe.recipe import CHAIN, OperatorSource, Recipe
+from paseo.recipe.recipe import CHAIN, FACES, OperatorSource, Recipe
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS, within
 from paseo.setting import values_of
@@ -75,6 +76,7 @@ def resolve(request: Request) -> Recipe:
         sigma_y=sigma_y,
         carry=0.0 if mask else carried(name, degradation, sigma_y),
         keep_known=bool(mask) if request.keep_known is None else request.keep_known,
+        faces=FACES if request.faces else "",
         masked=bool(mask),
         options=request.given_options(),
         rows=kept.rows if request.sampler is None else "",
@@ -208,7 +210,9 @@ def _open(request: Request, model: str, family: str | None, why: list[str]) -> R
     sampler = _sampler(request, kept_settings(request, model, family, AUTO).preset)
     if request.keep_known:
         raise BadInput("Known pixels can only be kept in inpainting: give a mask, or --task inpaint.")
-    return Recipe(model, AUTO, sampler, options=request.given_options(), why=tuple(why), open=request)
+    faces = FACES if request.faces else ""
+    options = request.given_options()
+    return Recipe(model, AUTO, sampler, faces=faces, options=options, why=tuple(why), open=request)
 
 
 def _choice(

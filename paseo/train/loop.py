@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from paseo.errors import BadInput, NotFinite
+from paseo.errors import BadInput, NotFinite, out_of_memory
 from paseo.lock import locked
 from paseo.train.config import LoopConfig
 from paseo.train.state import CHECKPOINT, Ema, Log, load_checkpoint, plot_log, save_checkpoint
@@ -163,7 +163,8 @@ class _Stop:
 
 def run(recipe: TrainingRecipe, config: LoopConfig, accelerator: Accelerator) -> Trained:
     """Train `recipe` until its budget is used up or it is interrupted; one training per folder at a time."""
-    with locked(config.out, "training") if accelerator.is_main_process else contextlib.nullcontext():
+    alone = locked(config.out, "training") if accelerator.is_main_process else contextlib.nullcontext()
+    with alone, out_of_memory("training", "Take a smaller --batch-size, or smaller pictures with --size."):
         return _Run(recipe, config, accelerator).go()
 
 

@@ -180,6 +180,22 @@ def test_replay_gives_the_same_bytes(model: Path, tmp_path: Path) -> None:
     assert stored(tmp_path / "again" / "x.json")["sampler"]["settings"]["steps"] == 5
 
 
+def test_windows_are_typed_recorded_and_replayed(model: Path, tmp_path: Path) -> None:
+    pictures(tmp_path, "x.png")
+    source = tmp_path / "x.png"
+    Image.open(source).resize((160, 96)).save(source)
+    wanted = ["restore", source, "-t", "blur", "-m", model, "--windows", "12,2,1"]
+    run(*wanted, "-o", tmp_path / "out")
+    assert stored(tmp_path / "out" / "x.json")["windows"] == {"side": 12, "halo": 2, "blend": 1, "batch": 1}
+    result = run("restore", "--replay", tmp_path / "out" / "x.json", "-o", tmp_path / "again", "--json", "-")
+    assert json.loads(result.stdout)["identical"] is True
+    run(*wanted[:-1], "off", "-o", tmp_path / "whole")
+    assert stored(tmp_path / "whole" / "x.json")["windows"] is None
+    for wrong in ("some", "8,8,8", "1,2,3,4,5", "-3"):
+        assert "window" in run(*wanted[:-1], wrong, "-o", tmp_path / "no", code=2).stderr.lower()
+    assert not (tmp_path / "no").exists()
+
+
 def test_replay_refuses_another_image_and_other_weights(model: Path, tmp_path: Path) -> None:
     source = pictures(tmp_path, "x.png", "y.png") / "x.png"
     run("restore", source, "-o", tmp_path / "out", "-t", "blur", "-m", model)

@@ -1,5 +1,5 @@
 """Kill -9 at random moments: started again until it ends, every verb leaves the bytes of an unbroken run,
-and nothing else.
+and nothing else. Ray's workers die in test_ray.py and in tests/lab/test_bench_ray.py.
 """
 
 from __future__ import annotations
@@ -7,17 +7,19 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
-import time
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forker import Runner
 from tiny_model import make_model, make_pictures
 
 pytestmark = pytest.mark.slow
-KILLS = int(os.environ.get("PASEO_KILLS", "8"))  # over all verbs
+VERBS = 8  # tests below
+KILLS = max(1, int(os.environ.get("PASEO_KILLS", "8")) // VERBS + 1)  # of each
 SPENT = {"seconds", "elapsed", "peak", "since"}  # what no two runs share
 
 
@@ -28,35 +30,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_pictures(tmp_path_factory.mktemp("photos") / "in", 6)
+    return make_pictures(tmp_path_factory.mktemp("photos") / "in", 4)
 
 
-def start(words: list[Any]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "paseo", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-
-def unbroken(words: list[Any]) -> float:
-    """Run to the end; how long it took."""
-    begun = time.monotonic()
-    with start(words) as child:
-        _, told = child.communicate()
-    assert child.returncode == 0, told.decode()
-    return time.monotonic() - begun
-
-
-def broken(words: list[Any], seconds: float, kills: int, rng: random.Random) -> int:
-    """Kill it that many times at random moments, then let it end; how many kills met it alive."""
-    met = 0
-    for _ in range(kills):
-        with start(words) as child:
-            try:
-                child.communicate(timeout=rng.uniform(0.2, 1.0) * seconds)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                met += 1
-    unbroken(words)
-    return met
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    made = Runner(tmp_path_factory.mktemp("told") / "stderr")
+    yield made
+    made.close()
 
 
 def contents(folder: Path) -> dict[str, Any]:
@@ -80,72 +61,153 @@ def without(value: Any) -> Any:
     return [without(v) for v in value] if isinstance(value, list) else value
 
 
-def compare(tmp_path: Path, make: Any, seed: int) -> None:
+def nothing_left(folder: Path) -> None:
+    assert not [p for p in folder.rglob("*") if ".tmp" in p.name or p.name.endswith(".lock")]
+
+
+def compare(runner: Runner, tmp_path: Path, make: Callable[[Path], list[Any]], seed: int) -> None:
     whole, torn = tmp_path / "whole" / "x", tmp_path / "torn" / "x"
-    seconds = unbroken(make(whole))
-    met = broken(make(torn), seconds, max(1, KILLS // 4), random.Random(seed))
-    assert contents(torn) == contents(whole), f"after {met} kills"
-    assert not [p for p in torn.rglob("*") if ".tmp" in p.name or p.name.endswith(".lock")]
+    seconds = runner.unbroken(make(whole))
+
+    def at_end() -> None:
+        assert contents(torn) == contents(whole)
+        nothing_left(torn)
+        shutil.rmtree(torn)
+
+    runner.broken(lambda: make(torn), seconds, KILLS, random.Random(seed), at_end)
 
 
-def test_restore(model: Path, photos: Path, tmp_path: Path) -> None:
-    options = ["-m", model, "-t", "sr4", "--degrade", "--skip-existing", "--set", "steps=30"]
-    compare(tmp_path, lambda out: ["restore", photos, "-o", out, *options], 1)
+def test_restore(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
+    options = ["-m", model, "-t", "sr4", "--degrade", "--skip-existing", "--set", "steps=16"]
+    compare(runner, tmp_path, lambda out: ["restore", photos, "-o", out, *options], 1)
 
 
-def test_bench(model: Path, photos: Path, tmp_path: Path) -> None:
-    config = tmp_path / "bench.yaml"
-    config.write_text(
-        f"model: {model}\ndata: {{path: {photos}}}\ntasks: [sr4, jpeg]\n"
-        f"methods: [{{name: paseo, settings: {{steps: 30}}}}]\n"
-        "features: false\nmetrics: [psnr]\n"
+def test_restore_in_passes(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
+    """Which pictures share a pass does not depend on what is there already."""
+    options = ["-m", model, "-t", "sr4", "--degrade", "--skip-existing", "--set", "steps=16", "--batch", "4"]
+    compare(runner, tmp_path, lambda out: ["restore", photos, "-o", out, *options], 8)
+
+
+def test_restore_into_tars(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
+    """Every picture lies in the tars once, with the bytes of an unbroken run."""
+    words = ["restore", photos, "-m", model, "-t", "sr4", "--degrade", "--set", "steps=16", "-o"]
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    seconds = runner.unbroken([*words, whole / "out.tar"])
+
+    def at_end() -> None:
+        assert sorted(name for name, _ in packed(torn)) == sorted(name for name, _ in packed(whole))
+        assert dict(packed(torn)) == dict(packed(whole))  # none lost, none twice
+        shutil.rmtree(torn)
+
+    runner.broken(lambda: [*words, torn / "out.tar"], seconds, KILLS, random.Random(9), at_end)
+
+
+def packed(folder: Path) -> list[tuple[str, bytes]]:
+    """The pictures of all tars of a folder."""
+    found = []
+    for path in sorted(folder.rglob("*.tar")):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is not None and member.name.endswith(".png"):
+                    found.append((member.name, file.read()))
+    return found
+
+
+def test_degrade(runner: Runner, photos: Path, tmp_path: Path) -> None:
+    compare(
+        runner, tmp_path, lambda out: ["degrade", photos, "-o", out, "-t", "jpeg:30", "--skip-existing"], 5
     )
 
-    def make(out: Path) -> list[Any]:
-        if not out.exists():
-            unbroken(["bench", "plan", config, "-o", out])
-        return ["bench", "run", out]
 
-    compare(tmp_path, make, 2)
+def planned(runner: Runner, model: Path, photos: Path, out: Path) -> Path:
+    config = out.parent / "bench.yaml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(
+        f"model: {model}\ndata: {{path: {photos}}}\ntasks: [sr4, jpeg]\n"
+        f"methods: [{{name: paseo, settings: {{steps: 16}}}}]\n"
+        "features: false\nmetrics: [psnr]\n"
+    )
+    if not out.exists():
+        runner.unbroken(["bench", "plan", config, "-o", out])
+    return out
 
 
-def test_train(model: Path, photos: Path, tmp_path: Path) -> None:
-    options = ["--task", "sr4", "--data", photos, "--model", model, "--steps", "60", "--batch-size", "2"]
-    options += ["--checkpoint-minutes", "0.01", "--device", "cpu", "--size", "32"]
+def test_bench(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
+    compare(runner, tmp_path, lambda out: ["bench", "run", planned(runner, model, photos, out)], 2)
+
+
+def test_bench_in_shards(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
+    """One shard is killed again and again while the other one works."""
+    whole, torn = (planned(runner, model, photos, tmp_path / n / "x") for n in ("whole", "torn"))
+    seconds = runner.unbroken(["bench", "run", whole])
+    other = Runner(tmp_path / "stderr")
+
+    def words() -> list[Any]:
+        if not torn.exists():
+            planned(runner, model, photos, torn)
+            other.start(["bench", "run", torn, "--shard", "1/2"])
+        return ["bench", "run", torn, "--shard", "0/2"]
+
+    def at_end() -> None:
+        assert other.ended() == 0, other.told.read_text()
+        assert contents(torn) == contents(whole)
+        nothing_left(torn)
+        shutil.rmtree(torn)
+
+    shutil.rmtree(torn)
+    runner.broken(words, seconds / 2, KILLS, random.Random(6), at_end)
+    other.close()
+
+
+SIZES = ["--batch-size", 2, "--checkpoint-minutes", 0.005, "--device", "cpu", "--size", 32, "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("operator", ["--task", "sr4", "--steps", 40]),
+        ("prior", ["--steps", 40, "--widths", "32,32", "--blocks", 1]),
+        ("codec", ["--steps", 12, "--lpips-weight", 0, "--channels", 4]),
+    ],
+)
+def test_train(
+    what: str, options: list[Any], runner: Runner, model: Path, photos: Path, tmp_path: Path
+) -> None:
+    given = ["train", what, *options, *SIZES, "--data", photos, "--split", "train=0-2,validation=3-3"]
+    given += [] if what == "codec" else ["--model", model]
     whole, torn = tmp_path / "whole" / "x", tmp_path / "torn" / "x"
-    seconds = unbroken(["train", "operator", *options, "--out", whole])
-    broken(["train", "operator", *options, "--out", torn], seconds, max(1, KILLS // 4), random.Random(3))
-    weights = [next((out / "operator").glob("*.safetensors")).read_bytes() for out in (whole, torn)]
-    assert weights[0] == weights[1]
-    assert not [p for p in torn.rglob("*") if ".tmp" in p.name or p.name == ".lock"]
+    seconds = runner.unbroken([*given, "--out", whole])
+
+    def at_end() -> None:
+        exported = [{p.name: p.read_bytes() for p in out.glob("*/*.safetensors")} for out in (whole, torn)]
+        assert exported[0]
+        assert exported[0] == exported[1]
+        nothing_left(torn)
+        shutil.rmtree(torn)
+
+    runner.broken(lambda: [*given, "--out", torn], seconds, KILLS, random.Random(3), at_end)
 
 
-def test_tune(model: Path, photos: Path, tmp_path: Path) -> None:
+def test_tune(runner: Runner, model: Path, photos: Path, tmp_path: Path) -> None:
     """Trials after a kill are others, but the start and the grid are tried, all of them, once each."""
-    pytest.importorskip("optuna")
+    optuna = pytest.importorskip("optuna")
     study, out = tmp_path / "tune.db", tmp_path / "presets.json"
-    words: list[Any] = [
-        "tune",
-        "--task",
-        "sr4",
-        "--data",
-        photos,
-        "--part",
-        "all",
-        "--images",
-        "4",
-        "--model",
-        model,
-    ]
-    words += ["--metric", "psnr", "--only", "relaxation", "--grid", "relaxation=0.1,0.2,0.3", "--trials", "4"]
-    words += ["--set", "steps=40", "--study", study, "-o", out, "--device", "cpu"]
-    broken(words, 25.0, max(1, KILLS // 4), random.Random(4))
-    import optuna
+    words: list[Any] = ["tune", "--task", "sr4", "--data", photos, "--part", "all", "--images", 2]
+    words += ["--model", model, "--metric", "psnr", "--only", "relaxation", "--trials", 4, "--device", "cpu"]
+    words += ["--grid", "relaxation=0.2,0.3,0.4", "--set", "steps=16", "--study", study, "-o", out]
+    seconds = runner.unbroken([*words[:-3], tmp_path / "other.db", "-o", tmp_path / "other.json"])
 
-    (name,) = optuna.get_all_study_names(f"sqlite:///{study}")
-    trials = optuna.load_study(study_name=name, storage=f"sqlite:///{study}").trials
-    ended = [t for t in trials if t.state.name in ("COMPLETE", "PRUNED")]
-    assert sum("start" in t.user_attrs for t in ended) == 1
-    tried = [t.params["relaxation"] for t in ended]
-    assert all(tried.count(value) >= 1 for value in (0.1, 0.2, 0.3))
-    assert out.is_file()
+    def at_end() -> None:
+        (name,) = optuna.get_all_study_names(f"sqlite:///{study}")
+        trials = optuna.load_study(study_name=name, storage=f"sqlite:///{study}").trials
+        ended = [t for t in trials if t.state.name in ("COMPLETE", "PRUNED")]
+        assert sum("start" in t.user_attrs for t in ended) == 1
+        tried = [t.params["relaxation"] for t in ended]
+        assert [tried.count(value) for value in (0.2, 0.3, 0.4)] == [1, 1, 1]
+        assert out.is_file()
+        nothing_left(tmp_path)
+        study.unlink()
+        out.unlink()
+
+    runner.broken(lambda: words, seconds, KILLS, random.Random(4), at_end)

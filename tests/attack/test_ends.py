@@ -95,6 +95,27 @@ def test_temporary_names_fit_and_differ(tmp_path: Path) -> None:
     assert long.read_text() == "x"
 
 
+def test_a_signal_that_python_swallows_comes_again() -> None:
+    """Raised while an object is cleared away, it would be printed and forgotten."""
+    import weakref
+
+    from paseo.apps.ending import Terminated, polite_end
+
+    class Thing:
+        pass
+
+    things = [Thing()]
+    here = weakref.ref(things[0], lambda _: os.kill(os.getpid(), signal.SIGTERM))
+
+    def cleared() -> None:
+        things.clear()
+        time.sleep(5)
+
+    with pytest.raises(Terminated), polite_end():
+        cleared()
+    assert here() is None
+
+
 # ---- locks
 
 
@@ -283,7 +304,7 @@ def test_a_plan_does_not_write_elsewhere(method: str, tmp_path: Path) -> None:
 
 
 def test_ray_listens_here_alone_and_keeps_stdout_clean() -> None:
-    from paseo.lab.bench.ray_engine import RayOptions, credentials, init_options
+    from paseo.cluster import RayOptions, credentials, init_options
 
     own = init_options(RayOptions(workers=2))
     assert own["_node_ip_address"] == "127.0.0.1"
@@ -291,7 +312,7 @@ def test_ray_listens_here_alone_and_keeps_stdout_clean() -> None:
     assert "_node_ip_address" not in init_options(RayOptions(address="auto"))
     assert credentials() != credentials()
     program = (
-        "import os; from paseo.lab.bench.ray_engine import stdout_kept_clean\n"
+        "import os; from paseo.cluster import stdout_kept_clean\n"
         "with stdout_kept_clean(): os.write(1, b'lost'); print('also')\n"
         "print('json')"
     )

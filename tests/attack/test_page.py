@@ -160,7 +160,11 @@ def test_an_upload_is_taken_and_shown(visitor: Any, events: list[dict[str, Any]]
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "[::2]", "10.0.0.9"]
+    "host",
+    [
+        *("evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "[::2]", "10.0.0.9"),
+        *("evil.example@localhost", "localhost:7860@evil.example", "127.0.0.1, evil.example", "2130706433"),
+    ],
 )
 def test_other_hosts_are_not_answered(visitor: Any, host: str) -> None:
     for answer in (
@@ -182,6 +186,18 @@ def test_other_origins_are_not_answered(visitor: Any, events: list[dict[str, Any
     for door in ("upload", "reset", "cancel", "run/predict", "call/x", "component_server"):
         assert visitor.post(f"/gradio_api/{door}", files={"files": png()}, headers=headers).status_code == 403
     assert visitor.get("/config", headers=headers).status_code == 403
+
+
+def test_another_scheme_is_another_origin(visitor: Any, page: str) -> None:
+    for origin in (
+        page.replace("http", "https"),
+        page.replace("127.0.0.1", "x@127.0.0.1"),
+        f"{page}.evil.example",
+    ):
+        assert visitor.get("/config", headers={"Origin": origin}).status_code == 403, origin
+    assert visitor.get("/config", headers={"X-Forwarded-Host": "evil.example"}).status_code == 421
+    assert Hosts("127.0.0.1", ("Paseo.example",)).same_origin("https://paseo.example", "paseo.example:7860")
+    assert Hosts(shared=True).same_origin("https://x.gradio.live", "x.gradio.live")
 
 
 def test_the_pages_own_origin_is_answered(visitor: Any, page: str, events: list[dict[str, Any]]) -> None:

@@ -21,6 +21,7 @@ from paseo.faces import (
     weights_available,
 )
 from paseo.faces.align import to_face
+from paseo.faces.restore import sought
 from paseo.faces.view import Window, view_of
 from paseo.images import fit_square, read
 from paseo.metrics import psnr
@@ -165,3 +166,12 @@ def test_the_face_of_the_photograph_is_found_where_it_is() -> None:
     (face,) = detect(photograph())
     assert frame_of(face.landmarks).centre == pytest.approx((156, 126), abs=4)
     assert frame_of(face.landmarks).size == pytest.approx(112, rel=0.1)
+
+
+@pytest.mark.weights
+@pytest.mark.skipif(not weights_available(), reason=f"no MTCNN weights. {weights.INSTALL}")
+def test_a_face_that_the_restoration_lost_is_found_in_the_measurement() -> None:
+    y, _ = measured("jpeg", photograph())
+    (lost,) = sought(y, torch.full((3, *SIZE), 0.4), task("jpeg"))
+    (seen,) = sought(y, photograph(), task("jpeg"))  # both show it: once
+    assert frame_of(lost.landmarks).centre == pytest.approx(frame_of(seen.landmarks).centre, abs=5)

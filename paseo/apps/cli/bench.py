@@ -85,9 +85,9 @@ def run(
 
     A cell that fails is recorded in RUN/failures and the others go on; the exit code is then 1.
     """
+    from paseo.cluster import RayOptions
     from paseo.errors import BadInput
     from paseo.lab.bench.cells import read_plan, units
-    from paseo.lab.bench.ray_engine import RayOptions
     from paseo.lab.bench.run import Shard
     from paseo.lab.bench.run import run as compute
 

@@ -101,20 +101,22 @@ class DegradeJob:
     def done(self, job: Job) -> bool:
         from paseo.apps.measuring import complete
 
-        return complete(job, lambda: self._record(job)[0])
+        return complete(job, [".png"], lambda: self._record(job)[0])
 
     def __call__(self, job: Job) -> dict[str, Any]:
+        from hashlib import sha256
+
         from paseo.apps.measuring import measured
-        from paseo.files import write_json
-        from paseo.images import save_png
-        from paseo.record import file_sha256
+        from paseo.files import as_json
+        from paseo.formats import encode_picture
         from paseo.units import to_signed, to_unit
 
         record, picture, degradation = self._record(job)
         y = measured(picture, degradation, self.recipe.sigma_y, record["measurement_seed"])
         shown = to_unit(degradation.lift(to_signed(y), picture.size)) if self.lift else y
-        path = save_png(job.path(".png"), shown[0])
-        write_json(job.sidecar, record | {"outputs": [{"file": path.name, "sha256": file_sha256(path)}]})
+        path, data = job.path(".png"), encode_picture(shown[0])
+        record["outputs"] = [{"file": path.name, "sha256": sha256(data).hexdigest()}]
+        job.write_all([(".png", data), (".json", as_json(record))])
         return {"outputs": [str(path)], "sidecar": str(job.sidecar)}
 
     def _record(self, job: Job) -> tuple[dict[str, Any], Picture, Degradation]:

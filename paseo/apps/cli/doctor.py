@@ -23,12 +23,16 @@ def doctor(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     dtype: Annotated[str | None, typer.Option(help="Precision of the network: fp32, bf16, fp16.")] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Measure which precision and layout is fastest on this machine.")
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Show versions, devices, memory and the weights that are found; say what is wrong and the way out.
 
     \b
       paseo doctor
+      paseo doctor --tune
       paseo doctor stabilityai/stable-diffusion-3.5-medium --device cpu
 
     The exit code is 1 if something is wrong.
@@ -39,6 +43,7 @@ def doctor(
 
     outside = model if model is not None and model not in available() else None
     checks = [*diagnose(outside, device=device, dtype=dtype), *_threads(), *_embedded(), *_lpips()]
+    checks += [*_tuned(device)] if tune else []
     faults = sum(c.status == "fault" for c in checks)
     summary = f"{faults} fault{'s' if faults > 1 else ''}" if faults else "all well"
     emit(
@@ -81,6 +86,18 @@ def _embedded() -> Iterator[Check]:
         else:
             yield Check("embedded", "ok", f"{name} with operators for {', '.join(model.tasks) or 'no task'}")
             yield _attention(model)
+
+
+def _tuned(device: str) -> Iterator[Check]:
+    """Times of every embedded model in every precision and layout."""
+    from paseo.apps.tuning import advice, tune
+    from paseo.hub.doctor import Check
+    from paseo.models import available
+
+    for name in available():
+        ways = tune(name, device)
+        times = ", ".join(f"{way.options} {1000 * way.seconds:.0f} ms" for way in ways)
+        yield Check("tuned", "ok", f"{name}: {times}. {advice(ways)}")
 
 
 def _attention(model: Model) -> Check:

@@ -66,11 +66,12 @@ class CommandGroup(TyperGroup):
                 return super().invoke(ctx)
         except BrokenPipeError:  # `paseo methods | head` is no error of ours
             raise
-        except (PaseoError, OSError, ValueError) as error:
+        except (PaseoError, OSError, ValueError, MemoryError) as error:
             if ctx.params.get("traceback"):
                 raise
             hint = "" if isinstance(error, PaseoError) else " (`paseo --traceback …` shows where)"
-            say(f"paseo: {' '.join(str(error).split()) or type(error).__name__}{hint}")
+            what = "not enough memory" if isinstance(error, MemoryError) else type(error).__name__
+            say(f"paseo: {' '.join(str(error).split()) or what}{hint}")
             raise typer.Exit(2) from None
         except KeyboardInterrupt as error:
             ended = isinstance(error, Terminated)
@@ -133,4 +134,8 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Entry point of the `paseo` command."""
-    app()
+    try:
+        app()
+    except MemoryError:  # before a verb was found
+        say("paseo: not enough memory to begin")
+        raise SystemExit(2) from None

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from paseo.recipe import Request
 
 
+MODEL_OPTIONS = ("device", "dtype", "channels_last", "compile", "offload", "tiling")
+
+
 class RestoreOptions(Wishes, total=False):
     """What `paseo restore` takes besides: what makes the request."""
 
@@ -50,8 +53,23 @@ class RestoreOptions(Wishes, total=False):
         list[str] | None,
         Wish(None, "Change a setting of the sampler.", ("--set",), metavar="FIELD=VALUE"),
     ]
+    windows: Annotated[
+        str,
+        Wish(
+            "auto",
+            "Large pictures are walked in overlapping windows where memory asks for it: auto, off, or the "
+            "SIDE (or SIDE,HALO,BLEND) in latent cells, 8 pixels each.",
+        ),
+    ]
     device: Annotated[str | None, Wish(None, "Where it runs: auto, cpu, cuda, mps.")]
     dtype: Annotated[str | None, Wish(None, "Precision of the network: fp32, bf16, fp16.")]
+    channels_last: Annotated[
+        bool, Wish(False, "Embedded models: a layout that may be faster here.", ("--channels-last",))
+    ]
+    compile: Annotated[
+        bool,
+        Wish(False, "Embedded models: torch.compile, which pays for long folders.", ("--compile",)),
+    ]
     offload: Annotated[bool, Wish(False, "Stable Diffusion: keep idle parts in main memory.", ("--offload",))]
     tiling: Annotated[
         bool, Wish(False, "Stable Diffusion: encode and decode large images in tiles.", ("--tiling",))
@@ -124,6 +142,7 @@ def restore(
       OPERATOR_FOLDER
       paseo restore photos -o out --task jpeg --batch auto      pictures of one size in one pass: faster
       paseo restore list.csv -o out.tar --task jpeg --shard 0/8 one part of eight; results in tars
+      paseo restore group.jpg -o out --faces                    faces by the model that knows them
       paseo restore --replay out/a.json -o again                the same once more
 
     Each input gives OUT/<stem>.png (or one per draw) and OUT/<stem>.json, the record of how it was made.
@@ -134,7 +153,9 @@ def restore(
     from paseo.apps.job import Plan, Restoration
     from paseo.apps.runs import Wanted, run
     from paseo.lab.bench.run import Shard
+    from paseo.memory import read_choice
     from paseo.recipe import resolve
+    from paseo.seeds import of_draws
 
     part = Shard.parse(shard)
     if replay is not None:
@@ -143,10 +164,11 @@ def restore(
         jobs, work = recorded(replay, [Path(given) for given in inputs or []], Path(out))
         wanted = Wanted(work, jobs, out, fill=True)
     else:
-        seeds = tuple(range(typed["seed"], typed["seed"] + typed["samples"]))
+        seeds = of_draws(typed["seed"], typed["samples"])
         draws, together = batches(batch, len(seeds))
         recipe = resolve(requested(typed))
-        plan = Plan(recipe, typed["mask"], seeds, typed["degrade"], draws, together)
+        windows = read_choice(typed["windows"])
+        plan = Plan(recipe, typed["mask"], seeds, typed["degrade"], draws, together, windows=windows)
         wanted = Wanted.of(Restoration(plan), inputs or [], out, part, skip=skip_existing)
     outcome = run(wanted, engine, address, keep=json is not None, quiet=json == "-")
     _report(outcome, replay, json)
@@ -169,7 +191,7 @@ def requested(typed: RestoreOptions) -> Request:
     from paseo.models import AUTO
     from paseo.recipe import Request
 
-    options = {name: typed[name] or None for name in ("device", "dtype", "offload", "tiling")}
+    options = {name: typed[name] or None for name in MODEL_OPTIONS}
     return Request(
         model=typed["model"],
         # a sharp picture does not tell what to do to it

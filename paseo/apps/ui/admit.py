@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
@@ -104,14 +105,23 @@ class Hosts:
 
     def same_origin(self, origin: str, authority: str) -> bool:
         """Whether a page of `origin` is this page, which was asked for as `authority`."""
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        scheme, _, named = origin.lower().partition("://")
+        name = host_name(named)
+        if scheme not in ("http", "https") or not name:
             return False  # "null", of a file or a sandboxed frame
-        return parts.netloc.lower() == authority.lower() or (parts.hostname or "") in self.more
+        if name in {n.lower() for n in self.more}:  # a proxy of ours, which may change port and scheme
+            return True
+        encrypted = self.shared and name.endswith(".gradio.live")  # the page itself never is
+        return named == authority.lower() and scheme == ("https" if encrypted else "http")
+
+
+_AUTHORITY = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 
 
 def host_name(authority: str) -> str:
     """Without the port and without the brackets of an IPv6 address; empty for what is none."""
+    if not _AUTHORITY.fullmatch(authority):  # "evil.example@localhost", a path, a list
+        return ""
     try:
         return (urlsplit(f"//{authority}").hostname or "").rstrip(".")
     except ValueError:
@@ -167,7 +177,8 @@ class Gate:
 
     def check_origin(self, headers: dict[bytes, str]) -> None:
         authority = headers.get(b"host", "")
-        if not self.hosts.admits(authority):
+        forwarded = headers.get(b"x-forwarded-host", authority)  # gradio writes it into its page
+        if not (self.hosts.admits(authority) and self.hosts.admits(forwarded)):
             raise Refused(
                 421,
                 "This page does not answer under that name. `paseo ui --allow-host NAME` lets it.",

@@ -50,6 +50,7 @@ class Form:
     seed: int = 0
     sigma: float | None = 0.01  # in [0,1] units; None: the task's own
     fit: bool = True  # bring a sharp picture to the size the model knows
+    faces: bool = False  # by the face model
     keep_known: bool | None = None  # None: where a hole was painted
     hole: Image.Image | None = None  # painted, white is filled; None takes the task's own
     settings: tuple[str, ...] = ()  # field=value, as --set takes them
@@ -69,6 +70,7 @@ class Form:
             preset=self.preset,
             settings=self.settings,
             sigma_y=None if self.sigma is None else float(self.sigma),
+            faces=self.faces,
             keep_known=self.keep_known if find_task(self.task).masks else None,
         )
 
@@ -204,6 +206,7 @@ def command_line(form: Form, plan: Plan, source: str) -> str:
     own = form.sigma is None or form.sigma == find_task(form.task).sigma_y
     words += [] if own else ["--sigma", f"{form.sigma:g}"]
     words += ["--mask", "mask.png"] if plan.mask is not None else []
+    words += ["--faces"] if form.faces else []
     words += ["--degrade"] if plan.degrade else []
     if plan.recipe.keep_known != form.painted:
         words += ["--keep-known"] if plan.recipe.keep_known else ["--no-keep-known"]

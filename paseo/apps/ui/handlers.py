@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
+from PIL import Image
 
+from paseo.apps.ui.estimate import Pace, restored_size
 from paseo.apps.ui.fields import KINDS, Field, Kind, fields_of, most, shown
 from paseo.apps.ui.form import Form, prepare
 from paseo.apps.ui.results import ShownResult, collect
@@ -45,6 +47,7 @@ class PageState:
     loaded: dict[str, Model] = field(default_factory=dict)
     running: dict[str, threading.Event] = field(default_factory=dict)
     methods: dict[tuple[str, str], list[Choice]] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
     folders: dict[str, list[Path]] = field(default_factory=dict)  # of each visitor's runs, oldest first
 
     def __post_init__(self) -> None:
@@ -176,11 +179,26 @@ class PageState:
             prepared = prepare(form, self.root, model.size)
             self._keep(session, prepared.job.folder)
             yield from run(prepared, model, cancelled)
-            yield collect(prepared)
+            result = collect(prepared)
+            self.pace.learn(model.name, result.seconds, result.nfe, form.draws, read_size(result.files[0]))
+            yield result
         except Cancelled:
             yield Cancelled("Cancelled.")
         except (PaseoError, OSError, ValueError) as error:
             yield error if isinstance(error, PaseoError) else PaseoError(f"{type(error).__name__}: {error}")
+
+    def seconds(self, form: Form) -> float | None:
+        """How long a run will take, from the picture's header; None where that cannot be said."""
+        try:
+            size = read_size(Path(form.picture or ""))
+            model = self.model(form.model)
+            calls = (
+                kept(form.model, form.task, form.method, form.preset or "").nfe if form.task != AUTO else 53
+            )
+        except (PaseoError, OSError):
+            return None
+        height, width = restored_size(form, size, model.size)
+        return self.pace.of(model) * form.draws * calls * height * width
 
     def compare(
         self, form: Form, methods: Sequence[str], session: str, budget: int | None = None
@@ -207,6 +225,12 @@ class PageState:
             return ()
         sampler = kept(form.model, form.task, method, form.preset or "")
         return (f"steps={values_of(within(sampler, budget))['steps']}",)
+
+
+def read_size(path: Path) -> tuple[int, int]:
+    """(H, W) of a picture, from its header."""
+    with Image.open(path) as image:
+        return image.height, image.width
 
 
 def kept(model: str, task: str, method: str, preset: str = "") -> Sampler:

@@ -9,6 +9,10 @@ from types import ModuleType
 from paseo.apps.ui.results import ShownResult, score_text
 from paseo.apps.ui.work import RunProgress
 
+TITLE = """# PASEO
+Give it a picture that is too small, blurred, noisy, damaged or badly compressed, and it draws how the
+picture may have looked. Made for {pictures}. Nothing leaves this machine."""
+
 CSS = """
 .gradio-container { max-width: 1280px !important; margin: auto; }
 #title h1 { margin-bottom: 0; } #title p { margin-top: .2rem; opacity: .8; }
@@ -31,6 +35,9 @@ table.scores th:first-child, table.scores td:first-child { text-align: left; }
 .wide { overflow-x: auto; contain: inline-size; }
 @media (max-width: 480px) {
   .gradio-container .main.fillable { padding: .6rem !important; }
+  #go { position: fixed; left: 0; right: 0; bottom: 0; z-index: 40; margin: 0; padding: .5rem .6rem;
+    background: var(--body-background-fill); border-top: 1px solid var(--border-color-primary); }
+  .gradio-container { padding-bottom: 4.5rem !important; }
   table.scores { font-size: .8rem; } table.scores :is(th, td) { padding: .25rem .15rem; }
 }
 #advanced .label-text { overflow-wrap: anywhere; }
@@ -55,6 +62,11 @@ footer { display: none !important; }
 """
 
 
+def title(pictures: str) -> str:
+    """The head of the page: what it does, in a sentence for everybody."""
+    return TITLE.format(pictures=pictures)
+
+
 def theme(gr: ModuleType) -> object:
     """Gradio's soft theme with fonts of this machine (none is fetched) and buttons that can be read."""
     soft = gr.themes.Soft(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
@@ -70,6 +82,7 @@ LEGEND = (
     '<div class="legend"><span>draws agree</span><span class="scale"></span>'
     "<span>differ by ≥ 0.2</span></div>"
 )
+TO_STATUS = "() => document.querySelector('#status').scrollIntoView({block: 'center', behavior: 'smooth'})"
 IDLE = '<div class="note quiet">Ready.</div>'
 WAITING = '<div class="note quiet">Waiting for a free place: one run at a time.</div>'
 
@@ -85,10 +98,11 @@ def bar(progress: RunProgress, what: str = "") -> str:
     percent = 100 * progress.fraction
     left = "starting" if progress.left is None else f"{clock(progress.left)} left"
     step = f"step {progress.step} of {progress.steps}" if progress.steps else "preparing"
+    calls = f"{progress.nfe} of {max(progress.nfe, progress.all_nfe)} denoiser calls (NFE)"  # faces need more
     parts = [
         what,
         step,
-        f"{progress.nfe} of {progress.all_nfe} denoiser calls (NFE)",
+        calls,
         f"{clock(progress.seconds)} passed, {left}",
     ]
     cells = "".join(f"<span>{escape(p)}</span>" for p in parts if p)
@@ -104,22 +118,35 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def estimate(seconds: float | None) -> str:
+    """Before a run: how long it will take."""
+    if seconds is None:
+        return IDLE
+    rough = clock(max(1.0, float(f"{seconds:.2g}")))
+    return f'<div class="note quiet">Ready. It will take about {rough} on this machine.</div>'
+
+
 def finished(result: ShownResult) -> str:
     draws = sum(row.name != "mean" for row in result.rows)
     if result.nfe == 0:
         return note(result.said or "Nothing to restore.")
     return note(
         f"Done: {draws} {'draw' if draws == 1 else 'draws'}, {result.nfe} denoiser calls each, "
-        f"{clock(result.seconds)}." + (f" {result.said}." if result.said else "")
+        f"{clock(result.seconds)}." + (f" {result.said}." if result.said else "") + _faces(result.faces)
     )
+
+
+def _faces(sentence: str) -> str:
+    return f" {sentence[0].upper()}{sentence[1:]}." if sentence else ""
 
 
 def scores(
     rows: Sequence[tuple[str, dict[str, float]]],
     sigma_y: float,
     extra: dict[str, Sequence[str]] | None = None,
+    warnings: Sequence[str] = (),
 ) -> str:
-    """A table; below it, what the last column means."""
+    """A table; below it, what the last column means, and what speaks against trusting it."""
     columns = list(rows[0][1])
     more = extra or {}
     head = "".join(f"<th>{escape(c)}</th>" for c in ["", *columns, *more])
@@ -133,4 +160,5 @@ def scores(
         f"About σ_y = {sigma_y:g} means that the picture explains the measurement."
     )
     table = f'<table class="scores"><tr>{head}</tr>{"".join(lines)}</table>'
-    return f'<div class="wide">{table}</div><small>{escape(foot)}</small>'
+    told = "".join(note(text, bad=True) for text in warnings)
+    return f'<div class="wide">{table}</div><small>{escape(foot)}</small>{told}'

@@ -27,10 +27,7 @@ from paseo.apps.ui.wiring import (
 )
 from paseo.apps.ui.work import RunProgress
 from paseo.errors import PaseoError
-
-TITLE = """# PASEO
-Draws of what a degraded picture may have looked like, from a latent diffusion prior and a small
-learned operator."""
+from paseo.models.known import known_pictures
 
 
 def build(state: PageState) -> Any:
@@ -38,7 +35,7 @@ def build(state: PageState) -> Any:
     import gradio as gr
 
     with gr.Blocks(title="PASEO", analytics_enabled=False, delete_cache=(3600, 3600)) as page:
-        gr.Markdown(TITLE, elem_id="title")
+        gr.Markdown(look.title(known_pictures(state.model(state.models[0]))), elem_id="title")
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
                 ask = question(gr, state)
@@ -70,7 +67,7 @@ def _restore_tab(gr: ModuleType, state: PageState, ask: Widgets) -> Widgets:
     with gr.Accordion("Advanced: every setting of the method", open=False, elem_id="advanced"):
         ui["pool"], ui["names"] = _drawer(gr, state, model, task)
         ui["reset"] = gr.Button("Back to the tuned settings", size="sm")
-    with gr.Row():
+    with gr.Row(elem_id="go"):
         ui["run"] = gr.Button("Restore", variant="primary", elem_id="run")
         ui["cancel"] = gr.Button("Cancel", variant="stop", interactive=False, elem_id="cancel")
     ui["status"] = gr.HTML(look.IDLE, elem_id="status")
@@ -185,9 +182,17 @@ def _restore_events(gr: ModuleType, state: PageState, ask: Widgets, ui: Widgets)
         ):
             yield [_updates(gr, news).get(k, gr.skip()) for k in OUTPUTS]
 
+    def foretell(*values: Any) -> str:
+        form = filled_in(state, ask, values[: len(ASKED)], values[len(ASKED) :])
+        return look.estimate(state.seconds(form) if isinstance(form, Form) and form.picture else None)
+
     inputs = [*(ask[k] for k in ASKED), ui["method"], ui["draws"], ui["names"], *ui["pool"]]
     started = ui["run"].click(
-        typed(gr, begin), None, [ui["run"], ui["cancel"], ui["status"], ui["result"]], **quick
+        typed(gr, begin),
+        None,
+        [ui["run"], ui["cancel"], ui["status"], ui["result"]],
+        js=look.TO_STATUS,
+        **quick,
     )
     started.then(
         with_request(gr, work),
@@ -203,6 +208,9 @@ def _restore_events(gr: ModuleType, state: PageState, ask: Widgets, ui: Widgets)
         [ui["run"], ui["cancel"]],
         **quick,
     )
+    changes = [ask[k].change for k in ("picture", "way", "task", "fit", "faces")]
+    for change in (*changes, ui["draws"].release, ui["method"].change):
+        change(foretell, inputs, ui["status"], **quick)
     ui["cancel"].click(typed(gr, partial(cancel, state)), None, ui["status"], **quick)
     ui["shown"].input(_shown, [ui["shown"], ui["last"]], [ui["slider"], ui["png"]], **quick)
 
@@ -250,7 +258,9 @@ def _updates(gr: ModuleType, news: RunProgress | ShownResult | PaseoError) -> di
             visible=len(names) > 1 or bool(news.original),
         ),
         "gallery": shots + more,
-        "scores": look.scores([(row.name, row.scores) for row in news.rows], news.sigma_y),
+        "scores": look.scores(
+            [(row.name, row.scores) for row in news.rows], news.sigma_y, warnings=news.warnings
+        ),
         "spread": gr.update(visible=deviation is not None),
         "std": str(deviation) if deviation is not None else None,
         "png": gr.update(value=str(first.file), label=f"Download {first.file.name}"),

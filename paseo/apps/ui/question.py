@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from paseo.apps.ui import look
+from paseo.apps.ui.estimate import has_face
 from paseo.apps.ui.form import MAX_MEGABYTES, MAX_SEED, OWN, SHOW, readable
 from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.results import enlarged
@@ -19,6 +20,7 @@ from paseo.apps.ui.wiring import (
     uploads_only,
 )
 from paseo.errors import PaseoError
+from paseo.faces import weights_available
 from paseo.images import fit_square, to_pil
 from paseo.models import AUTO
 
@@ -95,19 +97,27 @@ def question(gr: ModuleType, state: PageState) -> Widgets:
         info="For sharp pictures of another size",
         elem_id="fit",
     )
+    ask["faces"] = gr.Checkbox(
+        False,
+        label="Restore faces with the model that knows them",
+        info="On where a face is found in the picture",
+        visible=weights_available(),
+        elem_id="faces",
+    )
     _events(gr, state, ask)
     return ask
 
 
 def _events(gr: ModuleType, state: PageState, ask: Widgets) -> None:
-    def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, object]:
-        """What the picture is, and a canvas of it."""
+    def look_at(path: str | None, way: str, fit: bool, model: str) -> tuple[str, object, bool]:
+        """What the picture is, a canvas of it, and whether it has a face."""
         if path is None:
-            return look.note(f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."), None
+            text = f"Drop a picture (at most {MAX_MEGABYTES} MB) or click on a sample."
+            return look.note(text), None, False
         try:
             picture = readable(own_picture(state, path))
         except PaseoError as error:
-            return look.note(str(error), bad=True), None
+            return look.note(str(error), bad=True), None, False
         (height, width), size = picture.size, state.model(model).size
         rgb, text = picture.rgb, f"{width}×{height} pixels" + "".join(f", {n}" for n in picture.notes)
         if way == SHOW and fit and picture.size != (size, size):
@@ -115,12 +125,13 @@ def _events(gr: ModuleType, state: PageState, ask: Widgets) -> None:
         elif min(picture.size) < 16 or max(picture.size) > 1024:
             text += ". This size may take long, or be refused."
         canvas = enlarged(to_pil(rgb))
-        return look.note(text), {"background": canvas, "layers": [], "composite": canvas}
+        editor = {"background": canvas, "layers": [], "composite": canvas}
+        return look.note(text), editor, has_face(rgb, model)
 
     quick: dict[str, object] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     seen = [ask["picture"], ask["way"], ask["fit"], ask["model"]]
     for trigger in (ask["picture"].change, ask["way"].change, ask["fit"].change):
-        trigger(look_at, seen, [ask["about"], ask["editor"]], **quick)
+        trigger(look_at, seen, [ask["about"], ask["editor"], ask["faces"]], **quick)
     ask["task"].change(lambda t: gr.update(visible=masks(t)), ask["task"], ask["masking"], **quick)
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
     _slider_events(gr, ask, quick)

@@ -47,6 +47,8 @@ class ShownResult:
     sigma_y: float
     command: str
     said: str = ""  # what was read off the file
+    faces: str = ""  # what became of its faces
+    warnings: tuple[str, ...] = ()  # why it may not be trusted
 
     @property
     def sidecar(self) -> Path:
@@ -84,6 +86,8 @@ def collect(prepared: Prepared) -> ShownResult:
         sigma_y=plan.recipe.sigma_y,
         command=prepared.command,
         said=plan.recipe.why[0] if plan.recipe.found is not None else "",
+        faces=(record.get("faces") or {}).get("told", ""),
+        warnings=tuple(record.get("warnings", ())),
     )
 
 

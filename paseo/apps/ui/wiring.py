@@ -35,6 +35,7 @@ ASKED = (
     "seed",
     "sigma",
     "fit",
+    "faces",
     "keep_known",
     "editor",
 )  # in this order to every run
@@ -129,7 +130,7 @@ def filled_in(state: PageState, ask: Widgets, asked: Sequence[Any], rest: Sequen
         ticked = bool(values.pop("keep_known"))
         known = ticked if hole is not None else None  # the box is about painted holes
         form: dict[str, Any] = {**values, **numbers, "fit": bool(values["fit"]), "keep_known": known}
-        form["preset"] = preset or None
+        form |= {"preset": preset or None, "faces": bool(values["faces"])}
         draws = whole(draws, "number of draws")
         return Form(**form, draws=draws, method=method, hole=hole, settings=settings)
     except PaseoError as error:

@@ -22,7 +22,7 @@ from paseo.apps.ui.form import Prepared
 from paseo.base import Codec, Prior, Step
 from paseo.errors import Cancelled
 from paseo.images import to_pil
-from paseo.models import Model
+from paseo.models import Model, load_model
 from paseo.problem import multiple_of
 from paseo.schedule import Schedule
 from paseo.units import to_unit
@@ -111,7 +111,8 @@ def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterato
     plan = prepared.plan
     batches = -(-len(plan.seeds) // plan.batch)
     watcher = RunWatcher(batches, batches * plan.recipe.sampler.nfe, cancelled, model.codec)
-    work = Restoration(plan, replace(model, prior=Watched(model.prior, watcher)))
+    watched = replace(model, prior=Watched(model.prior, watcher))
+    work = Restoration(plan, watched, _face_model(plan.recipe.faces, watched, watcher))
     failure: list[BaseException] = []
 
     def target() -> None:
@@ -141,6 +142,14 @@ def run(prepared: Prepared, model: Model, cancelled: threading.Event) -> Iterato
         raise
     if failure:
         raise failure[0]
+
+
+def _face_model(name: str, model: Model, watcher: RunWatcher) -> Model | None:
+    """The model of the faces, which Cancel reaches as well; None where none is wanted."""
+    if not name or name == model.name:
+        return model if name else None
+    found = load_model(name)
+    return replace(found, prior=Watched(found.prior, watcher))
 
 
 def _drained(news: queue.SimpleQueue[RunProgress]) -> Iterator[RunProgress]:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from paseo.errors import BadInput
 from paseo.files import read_json
 from paseo.lab.bench.cells import Cell, CellStore, read_plan
 from paseo.lab.bench.config import BenchConfig
@@ -158,7 +159,8 @@ def load(folder: Path) -> Bench:
         reference = summaries.get((task, config.reference))
         if reference is not None and method != config.reference:
             summaries[task, method] = paired(s, reference)
-    unsupported, conditions = (_optional(folder / name) for name in ("unsupported.json", "conditions.json"))
+    unsupported = _tables(folder / "unsupported.json", "Plan again.")
+    conditions = _optional(folder / "conditions.json", "Delete it, and let `paseo bench run` write it.")
     return Bench(config, tuple(cells), tuple(rows), summaries, unsupported, tuple(failures), conditions)
 
 
@@ -262,5 +264,16 @@ def _cost(costs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {name: statistics.median(c[name] for c in warm) for name in COSTS} if warm else {}
 
 
-def _optional(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
+def _optional(path: Path, way_out: str) -> dict[str, Any]:
+    found = read_json(path) if path.is_file() else {}
+    if not isinstance(found, dict) or not isinstance(found.get("versions", {}), dict):
+        raise BadInput(f"{path} is not what a benchmark writes. {way_out}")
+    return found
+
+
+def _tables(path: Path, way_out: str) -> dict[str, dict[str, str]]:
+    """task → method → reason."""
+    found = _optional(path, way_out)
+    if not all(isinstance(inner, dict) for inner in found.values()):
+        raise BadInput(f"{path} is not what a benchmark writes. {way_out}")
+    return {task: {method: str(reason) for method, reason in inner.items()} for task, inner in found.items()}

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,9 +26,11 @@ from typing import Any
 
 from paseo.errors import BadInput
 from paseo.files import bounded_json, read_json, write_text
+from paseo.setting import values_of
 from paseo.weights import header, header_fault
 
 KEY_SHOWN = 12  # characters of the key in file names
+NAMES = ("key", "model", "method")  # fields that are not part of the key
 METHOD_LABEL = r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,79}"  # also the name of a folder
 
 
@@ -56,11 +59,10 @@ class Cell:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What the key is made of: all fields but names that could be others."""
-        return {k: v for k, v in asdict(self).items() if k not in ("key", "model", "method")}
+        return {k: v for k, v in asdict(self).items() if k not in NAMES}
 
     def keyed(self) -> Cell:
-        text = json.dumps(self.facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        return replace(self, key=hashlib.sha256(text.encode()).hexdigest())
+        return replace(self, key=_key(self.facts))
 
     @property
     def stem(self) -> str:
@@ -79,16 +81,32 @@ def read_plan(folder: Path) -> list[Cell]:
             f"{folder} holds no plan.jsonl. Make one with `paseo bench plan CONFIG --out {folder}`."
         )
     cells = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         try:
-            entry: dict[str, Any] = bounded_json(line.encode())
+            entry: dict[str, Any] = bounded_json(line)
+            if entry["key"] != _key({k: v for k, v in entry.items() if k not in NAMES}):
+                raise ValueError("its key is that of another cell")
             entry |= {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
             cells.append(_checked(Cell(**entry)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadInput(
                 f"{path}, line {number}, is no cell of this version: {error}. Plan again."
             ) from None
+    if not cells:
+        raise BadInput(f"{path} is empty. Plan again.")
     return cells
+
+
+def _key(facts: Mapping[str, Any]) -> str:
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError as error:
+        raise BadInput(f"Cannot read {path}: {error.strerror}.") from error
 
 
 def _checked(cell: Cell) -> Cell:
@@ -108,6 +126,7 @@ def _checked(cell: Cell) -> Cell:
     good = (
         all(isinstance(n, str) for n in (*names, *cell.metrics))
         and all(isinstance(t, dict) for t in tables)
+        and all(isinstance(h, str) for h in cell.hashes.values())
         and all(type(n) is int and n >= 0 for n in numbers)
         and isinstance(cell.sigma_y, int | float)
         and re.fullmatch(METHOD_LABEL, cell.method) is not None
@@ -151,20 +170,46 @@ class CellStore:
         )
 
     def row(self, cell: Cell) -> dict[str, Any] | None:
-        path = self.path(cell, ".json")
-        try:
-            row = read_json(path) if path.is_file() else None
-        except BadInput:  # cut off by a disk that was full: computed again
-            return None
-        return row if isinstance(row, dict) and row.get("key") == cell.key else None
+        """What was measured; None where it is missing or not whole, so that it is computed again."""
+        row = _table(self.path(cell, ".json"))
+        return row if _whole_row(row, cell) else None
 
     def cost(self, cell: Cell) -> dict[str, Any]:
-        path = self.path(cell, ".cost.json")
-        return read_json(path) if path.is_file() else {}
+        """Seconds and bytes, as far as they can be read."""
+        cost = _table(self.path(cell, ".cost.json"))
+        return {name: value for name, value in cost.items() if _number(value)}
 
-    def failed(self, cell: Cell) -> dict[str, Any] | None:
-        path = self.failure(cell)
-        return read_json(path) if path.is_file() else None
+    def failed(self, cell: Cell) -> dict[str, str] | None:
+        """What went wrong with a cell."""
+        if not self.failure(cell).is_file():
+            return None
+        found = {"error": "unknown", "message": "", **_table(self.failure(cell))}
+        return {name: str(value) for name, value in found.items()}
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where the file is missing, or was cut off by a full disk."""
+    try:
+        found = read_json(path) if path.is_file() else {}
+    except BadInput:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _whole_row(row: Mapping[str, Any], cell: Cell) -> bool:
+    same = ("key", "task", "image", "seed")
+    metrics = row.get("metrics")
+    return (
+        {name: row.get(name) for name in same} == values_of(cell, *same)
+        and isinstance(row.get("method"), str)
+        and type(row.get("nfe")) is int
+        and isinstance(metrics, dict)
+        and all(_number(value) for value in metrics.values())
+    )
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < math.inf
 
 
 def whole_png(path: Path) -> bool:

@@ -4,11 +4,15 @@ Szegedy et al., "Rethinking the Inception Architecture", CVPR 2016, in the varia
 graph that FID is defined on: average pools that do not count their padding, and a max pool in the last block.
 The weights are not part of the project. The file is the one FID tools use
 (`pt_inception-2015-12-05-6726825d.pth`, or the same as safetensors), with the layers' usual names; a .pth is
-opened for tensors alone.
+opened for tensors alone. It passes the checks of all weights (`paseo.weights`): the SHA-256, where the file's
+name ends with its beginning as the published one does, names, shapes, finite values.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +21,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from paseo.errors import MissingWeights
+from paseo.weights import check_finite, check_shapes, damaged, read_weights
 
 SIDE = 299
+_NAMED_SUM = re.compile(r"-([0-9a-f]{8,64})\.(pth|safetensors)$")  # as torch's hub names its files
 
 
 class Conv(nn.Module):
@@ -143,6 +149,8 @@ class MixedE(nn.Module):
 class Inception(nn.Module):
     """Images (B,3,H,W) in [0,1] → (B,2048)."""
 
+    sha256 = ""  # of the file with its weights
+
     def __init__(self) -> None:
         super().__init__()
         self.Conv2d_1a_3x3, self.Conv2d_2a_3x3 = Conv(3, 32, 3, 2), Conv(32, 32, 3)
@@ -174,29 +182,34 @@ def load_inception(path: str | Path) -> Inception:
             f"There is no file {path} with Inception weights. Leave `inception` out to go without KID and "
             "FID."
         )
-    state = _read(path)
-    net = Inception()
-    wanted = {k for k in net.state_dict() if not k.endswith("num_batches_tracked")}
-    if missing := sorted(wanted - state.keys()):
-        raise MissingWeights(
-            f"{path} is not the Inception network of FID: {len(missing)} tensors are missing, the first is "
-            f"{missing[0]}."
-        )
-    try:
-        net.load_state_dict({k: state[k].float() for k in wanted}, strict=False)
-    except RuntimeError as error:
-        raise MissingWeights(
-            f"{path} does not fit the Inception network: {' '.join(str(error).split())[:300]}"
-        ) from error
+    state, sha256 = _read(path)
+    with torch.device("meta"):
+        net = Inception()
+    wanted = {k: v for k, v in net.state_dict().items() if not k.endswith("num_batches_tracked")}
+    state = {name: value for name, value in state.items() if name in wanted}
+    shapes = [{k: tuple(v.shape) for k, v in tensors.items()} for tensors in (state, wanted)]
+    check_shapes(*shapes, path, "the Inception network of FID")
+    check_finite(state, path)
+    net = net.to_empty(device="cpu")
+    net.load_state_dict({k: v.float() for k, v in state.items()}, strict=False)
+    net.sha256 = sha256
     return net.eval().requires_grad_(False)
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def _read(path: Path) -> tuple[dict[str, Tensor], str]:
+    """All tensors of a file and its SHA-256."""
     if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return load_file(path)
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # pickle and zip errors of many types
-        raise MissingWeights(f"{path} cannot be opened as a file of tensors: {error}") from error
+        state, sha256 = read_weights(path)
+    else:
+        data = path.read_bytes()
+        sha256 = hashlib.sha256(data).hexdigest()
+        with damaged(path):
+            state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    named = _NAMED_SUM.search(path.name)
+    if named and not sha256.startswith(named[1]):
+        raise MissingWeights(
+            f"{path}: its SHA-256, {sha256[:12]}…, is not that of its name. Download it again."
+        )
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise MissingWeights(f"{path} does not hold a table of tensors.")
+    return state, sha256

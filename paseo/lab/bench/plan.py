@@ -12,6 +12,7 @@ from paseo.errors import BadInput
 from paseo.files import write_json, write_text
 from paseo.lab.bench.cells import Cell, CellStore, write_plan
 from paseo.lab.bench.config import BenchConfig, MethodSpec, load_config
+from paseo.lab.bench.features import feature_names
 from paseo.lab.bench.pictures import Truth, load_pictures
 from paseo.lab.bench.scores import PROTOCOL
 from paseo.lab.bench.setup import Setup
@@ -128,12 +129,8 @@ def _cells(config: BenchConfig, setup: Setup, spec: MethodSpec, pictures: Sequen
                     protocol=PROTOCOL,
                     metrics=config.metrics,
                     company=tuple(p.sha256 for p in together),
-                    features=feature_names(config),
+                    features=feature_names(config.features, config.inception),
                 ).keyed()
-
-
-def feature_names(config: BenchConfig) -> str:
-    return "+".join([*(["vgg16"] if config.features else []), *(["inception"] if config.inception else [])])
 
 
 def _check_unique(cells: Sequence[Cell]) -> None:

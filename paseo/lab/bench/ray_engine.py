@@ -8,34 +8,15 @@ that loses its worker every time is recorded as failed and the others go on.
 
 from __future__ import annotations
 
-import os
-import secrets
-import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
+from paseo.cluster import RayOptions, cluster
 from paseo.errors import BadInput
 from paseo.lab.bench.cells import Cell
 from paseo.lab.bench.compute import CellResult, worker_for
 from paseo.lab.bench.config import BenchConfig
 from paseo.lab.bench.pictures import Truth
-
-LOOPBACK = "127.0.0.1"
-
-
-@dataclass(frozen=True)
-class RayOptions:
-    """How a cluster is used."""
-
-    address: str | None = None  # of a running cluster ("auto" finds one); None starts one here
-    workers: int | None = None  # CPUs of a cluster that is started here; None: all
-    cpus: float = 1.0  # that one unit takes
-    gpus: float = 0.0  # that one unit takes; 0.25 lets four share one
-    retries: int = 3  # of a unit whose worker is lost
 
 
 def run_on_ray(
@@ -46,53 +27,9 @@ def run_on_ray(
     options: RayOptions | None = None,
 ) -> None:
     """Compute all units; `finish` is called here, in the order in which they are ready."""
-    try:
-        ray: ModuleType = import_module("ray")
-    except ImportError:
-        raise BadInput(
-            "--engine ray needs Ray, which is not installed. Run: pip install 'ray>=2.40'"
-        ) from None
     o = options or RayOptions()
-    started = not ray.is_initialized()
-    with stdout_kept_clean():
-        if started:
-            if o.address is None:
-                os.environ |= {k: v for k, v in credentials().items() if k not in os.environ}
-            ray.init(**init_options(o))
-        try:
-            _schedule(ray, config, units, pictures, finish, o)
-        finally:
-            if started:
-                ray.shutdown()
-
-
-def init_options(o: RayOptions) -> dict[str, Any]:
-    """For `ray.init`: a cluster that is started here listens on this machine alone."""
-    quiet = {"include_dashboard": False, "log_to_driver": False}
-    if o.address is not None:
-        return {"address": o.address, "log_to_driver": False}
-    return {"num_cpus": o.workers, "_node_ip_address": LOOPBACK, "dashboard_host": LOOPBACK, **quiet}
-
-
-def credentials() -> dict[str, str]:
-    """A cluster that is started here takes orders from those who know its token, which is new each time."""
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-
-
-@contextmanager
-def stdout_kept_clean() -> Generator[None]:
-    """Ray's processes tell of lost workers on stdout, where `--json -` puts its result: while they run, it
-    is stderr.
-    """
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+    with cluster(o) as ray:
+        _schedule(ray, config, units, pictures, finish, o)
 
 
 def _schedule(

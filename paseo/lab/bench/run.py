@@ -22,12 +22,12 @@ from paseo.lab.bench.compute import BenchWorker, CellResult, json_bytes, png_byt
 from paseo.lab.bench.config import BenchConfig
 from paseo.lab.bench.features import feature_bytes
 from paseo.lab.bench.pictures import Truth
-from paseo.lab.bench.plan import config_of, feature_names, pictures_of, setup_of
+from paseo.lab.bench.plan import config_of, pictures_of, setup_of
 from paseo.lock import Busy, is_held, locked
 from paseo.record import conditions
 
 if TYPE_CHECKING:
-    from paseo.lab.bench.ray_engine import RayOptions
+    from paseo.cluster import RayOptions
 
 Engine = Literal["local", "ray"]
 Advance = Callable[[int], object]
@@ -237,11 +237,9 @@ def prepare(
             features = store.truth(
                 cell.image, cell.image_sha256, ".hole.safetensors" if hole is not None else ".safetensors"
             )
-            if feature_names(config) and not whole_features(features, feature_names(config)):
-                _write(
-                    features,
-                    feature_bytes(picture.tensor[None], hole, feature_names(config), config.inception),
-                )
+            if cell.features and not whole_features(features, cell.features):
+                found = feature_bytes(picture.tensor[None], hole, cell.features, config.inception)
+                _write(features, found)
 
 
 def _write(path: Path, data: bytes) -> None:

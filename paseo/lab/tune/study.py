@@ -8,36 +8,55 @@ the grid, it is put into the queue again, before anything new is tried.
 from __future__ import annotations
 
 import sqlite3
+import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paseo.errors import BadInput, PaseoError
-from paseo.lock import Owner, gone, me
+from paseo.lock import Owner, gone, locked, me
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.storages import RDBStorage
+    from optuna.storages import BaseStorage, RDBStorage
+    from optuna.trial import FrozenTrial
 
 HEARTBEAT = 60  # seconds; a trial that was silent for two of them is dead
+CLAIMED = 5  # seconds after its beginning, a trial has an owner
+PATIENCE = 60  # seconds to wait for another process that writes
 START, AGAIN, OWNER = "start", "again", "owner"  # notes on a trial
 
 
 def open_storage(path: Path) -> RDBStorage:
     """The SQLite file as optuna's storage, made or found; BadInput if it is damaged."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        _check_whole(path)
-    from optuna.storages import RDBStorage
+    with alone(path):
+        if path.exists():
+            _check_whole(path)
+        from optuna.storages import RDBStorage
 
-    with readable(path), warnings.catch_warnings(action="ignore"):  # heartbeats are marked experimental
-        storage = RDBStorage(f"sqlite:///{path}", heartbeat_interval=HEARTBEAT, grace_period=2 * HEARTBEAT)
-        for study in storage.get_all_studies():
-            storage.get_all_trials(study._study_id, deepcopy=False)  # what cannot be read is said now
-        return storage
+        with readable(path), warnings.catch_warnings(action="ignore"):  # heartbeats are marked experimental
+            storage = RDBStorage(
+                f"sqlite:///{path}",
+                engine_kwargs={"connect_args": {"timeout": PATIENCE}},
+                heartbeat_interval=HEARTBEAT,
+                grace_period=2 * HEARTBEAT,
+            )
+            for study in storage.get_all_studies():
+                storage.get_all_trials(study._study_id, deepcopy=False)  # what cannot be read is said now
+            return storage
+
+
+@contextmanager
+def alone(path: Path) -> Generator[None]:
+    """While the block lasts, no other process makes the study or fills its queue: each looks first, and what
+    two find missing would be made twice.
+    """
+    with locked(path.parent, "study", f".{path.name}.lock", wait=PATIENCE):
+        yield
 
 
 def _check_whole(path: Path) -> None:
@@ -93,11 +112,22 @@ def give_up_dead(study: Study) -> None:
     import optuna
     from optuna.trial import TrialState
 
-    optuna.storages.fail_stale_trials(study)
+    with warnings.catch_warnings(action="ignore"):  # marked experimental
+        optuna.storages.fail_stale_trials(study)
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        owner = Owner.read(trial.user_attrs.get(OWNER))
-        if owner is not None and gone(owner):
+        owner = _owner(study._storage, trial)
+        if owner is None or gone(owner):
             study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+
+
+def _owner(storage: BaseStorage, trial: FrozenTrial) -> Owner | None:
+    """Who computes a trial. It is claimed as soon as it is begun: one that nobody claims was killed then."""
+    while True:
+        found = Owner.read(storage.get_trial(trial._trial_id).user_attrs.get(OWNER))
+        age = datetime.now() - (trial.datetime_start or datetime.min)
+        if found is not None or not timedelta(0) <= age < timedelta(seconds=CLAIMED):
+            return found
+        time.sleep(0.1)
 
 
 def claim(trial: Trial) -> None:

@@ -25,7 +25,7 @@ from paseo.base import Sampler
 from paseo.errors import BadInput, NotFinite, OutOfMemory
 from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import Truth
-from paseo.lab.tune.study import claim, enqueue_missing, open_storage, readable, writable
+from paseo.lab.tune.study import alone, claim, enqueue_missing, open_storage, readable, writable
 from paseo.lab.tune.tuning import Tuned, Tuning
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
     import optuna
 
     _check_runs(tuning)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of what ends a trial with a traceback
     study = _open(tuning)
     with writable(tuning.study, lambda: len(_ended(study))):
         while _enqueue(study, tuning) or len(_ended(study)) < tuning.trials:
@@ -80,7 +80,8 @@ def _enqueue(study: Study, tuning: Tuning) -> int:
     base = asdict(tuning.base())
     now = {name: base[name] for name in tuning.space}
     inside = {name: value for name, value in now.items() if tuning.space[name].holds(value)}
-    return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
+    with alone(tuning.study):
+        return enqueue_missing(study, inside, len(inside) == len(now), tuning.grid)
 
 
 def _winner(
@@ -215,6 +216,7 @@ def _open(tuning: Tuning) -> Study:
 
     storage = open_storage(tuning.study)
     with (
+        alone(tuning.study),
         readable(tuning.study),
         warnings.catch_warnings(action="ignore"),
     ):  # this pruner is marked experimental

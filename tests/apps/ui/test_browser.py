@@ -216,6 +216,17 @@ def bomb(path: Path) -> Path:
     return path
 
 
+def test_on_a_phone_restore_is_in_reach_and_the_time_is_said(phone: Visit) -> None:
+    box = phone.page.locator("#run").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 844
+    assert "how the picture may have looked" in phone.page.inner_text("#title").replace("\n", " ")
+    phone.upload(FACE, "128×128")
+    phone.status("It will take about")
+    phone.settle()
+    assert not phone.page.locator("#faces input").is_checked()  # an aligned face is what the model knows
+
+
 def test_a_phone_needs_no_sideways_scrolling(phone: Visit) -> None:
     phone.upload(FACE, "128×128")
     phone.choose("#task", "Centre inpainting")

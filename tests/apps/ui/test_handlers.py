@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from paseo.apps.ui import handlers
+from paseo.apps.ui import handlers, look
+from paseo.apps.ui.estimate import has_face
 from paseo.apps.ui.fields import KINDS, fields_of, most
 from paseo.apps.ui.form import (
     MAX_PIXELS,
@@ -33,6 +35,8 @@ from paseo.apps.ui.server import usable_port
 from paseo.apps.ui.wiring import uploads_only
 from paseo.apps.ui.work import RunProgress
 from paseo.errors import BadInput, Cancelled
+from paseo.faces import weights, weights_available
+from paseo.images import read
 from paseo.samplers import METHODS, PASEO
 from paseo.settings.presets import fitting, preset
 
@@ -297,3 +301,41 @@ def test_comparing_needs_two_methods_and_keeps_to_its_budget(state: PageState) -
 def test_messages_cannot_carry_markup() -> None:
     assert "<b>" not in note("<b>bold</b>")
     assert 'aria-valuenow="50"' in bar(RunProgress(5, 10, 10, 20, 3.0, 3.0))
+
+
+def test_a_run_says_beforehand_how_long_it_takes_and_learns_from_it(state: PageState) -> None:
+    form = Form(str(SAMPLE), draws=1)
+    once, twice = state.seconds(form), state.seconds(replace(form, draws=2))
+    assert once is not None
+    assert once > 0
+    assert twice == pytest.approx(2 * once)
+    small = state.seconds(replace(form, way="own", task="jpeg", fit=False))
+    large = state.seconds(replace(form, way="own", task="sr4", fit=False))
+    assert large == pytest.approx(16 * (small or 0), rel=0.01)  # four times as high and as wide
+    state.pace.learn("faces-128", 53.0, 53, 1, (128, 128))
+    assert state.seconds(form) == pytest.approx(53.0)
+    assert state.seconds(replace(form, picture="nowhere.png")) is None
+
+
+def test_faces_are_sought_where_they_can_be_helped() -> None:
+    if not weights_available():
+        pytest.skip(weights.INSTALL)
+    face = read(SAMPLE).rgb
+    assert not has_face(face, "faces-128")  # the model restores it anyway
+    assert has_face(face, "photos")
+    wide = torch.full((3, 160, 260), 0.5)
+    wide[:, 20:148, 20:148] = face
+    assert has_face(wide, "faces-128")
+    assert not has_face(torch.rand(3, 64, 64), "photos")
+
+
+def test_the_form_asks_for_faces_and_the_command_line_says_so(state: PageState) -> None:
+    prepared = prepare(Form(str(SAMPLE), faces=True), state.root, 128)
+    assert prepared.plan.recipe.faces == "faces-128"
+    assert "--faces" in prepared.command
+    assert "--faces" not in prepare(Form(str(SAMPLE)), state.root, 128).command
+
+
+def test_a_warning_stands_beside_the_misfit() -> None:
+    html = look.scores([("seed 0", {"misfit": 0.01})], 0.01, warnings=["it looks like a drawing"])
+    assert html.index("explains the measurement") < html.index("it looks like a drawing")
