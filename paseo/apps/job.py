@@ -1,4 +1,4 @@
-"""What `paseo restore` does with one file: read it, measure it or take it as measured, draw, write, record."""
+"""What `paseo restore` does with one file: read it, measure or take it as measured, draw, write, record."""
 
 from __future__ import annotations
 
