@@ -1,6 +1,4 @@
-"""What `paseo restore` does with one file: read, measure or take as measured, draw, write, and leave a
-record.
-"""
+"""What `paseo restore` does with one file: read it, measure or take it as measured, draw, write, record."""
 
 from __future__ import annotations
 

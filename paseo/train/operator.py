@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from paseo.base import Codec
+from paseo.models.shipped import START as SHIPPED
 from paseo.operators.config import OperatorConfig, check_widths
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import adopt
@@ -203,7 +204,11 @@ class OperatorRecipe:
 def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorNet:
     net = OperatorNet(OperatorConfig(channels, widths=check_widths(config.widths)))
     if config.start is not None:
-        adopt(net, starting_weights(config.start, codec, config.task or ""))
+        weights = starting_weights(config.start, codec, config.task or "")
+        if str(config.start) == SHIPPED:  # a family's has parts that this one does not have
+            adopt(net, weights)
+        else:
+            net.load_state_dict(weights)
     return net
 
 
