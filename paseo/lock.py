@@ -6,8 +6,7 @@ its time is
 renewed while its owner lives. It is nobody's once its process is gone (seen at once on the same machine),
 or once it
 has not been renewed for two minutes by the clock of the file system itself, so that clocks may differ. A
-lock that is
-nobody's is moved aside before a new one is made, so that of two who want it one gets it.
+lock that is nobody's is removed by one of those who want it, and then made anew by one.
 """
 
 from __future__ import annotations
@@ -126,13 +125,13 @@ def is_held(path: Path) -> bool:
 
 
 def _take(path: Path, mine: Owner, what: str) -> None:
-    for _ in range(3):
+    for _ in range(20):
         try:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         except FileExistsError:
             if is_held(path):
                 raise _busy(path, what) from None
-            _move_aside(path)
+            _remove_dead(path)
             continue
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(asdict(mine), file)
@@ -155,18 +154,23 @@ def _busy(path: Path, what: str) -> Busy:
     )
 
 
-def _move_aside(path: Path) -> None:
-    """Of two who find a dead lock one moves it; should it have become a living one meanwhile, it is put
-    back.
+def _remove_dead(path: Path) -> None:
+    """Of those who find a dead lock one removes it: it holds a second file meanwhile, and looks again. While
+    the dead one lies there nobody can make a new one, so that what is removed is what was judged.
     """
-    judged, aside = holder(path), path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-    with suppress(FileNotFoundError):
-        os.rename(path, aside)
-        moved = holder(aside)
-        if moved != judged:
-            with suppress(OSError):
-                os.link(aside, path)
-        aside.unlink(missing_ok=True)
+    guard = path.with_name(f"{path.name}.guard")
+    try:
+        os.close(os.open(guard, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    except FileExistsError:
+        if _age(guard) > STALE:  # whoever made it was killed
+            guard.unlink(missing_ok=True)
+        time.sleep(0.01)
+        return
+    try:
+        if path.exists() and not is_held(path):
+            path.unlink(missing_ok=True)
+    finally:
+        guard.unlink(missing_ok=True)
 
 
 def _age(path: Path) -> float:

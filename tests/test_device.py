@@ -25,7 +25,7 @@ def places(*parts: object) -> set[str]:
 
 
 def test_every_part_goes_where_the_model_goes() -> None:
-    recipe = resolve(Request(task="sr4", options={"device": "meta"}))
+    recipe = resolve(Request(model="faces-128", task="sr4", options={"device": "meta"}))
     model = load_model_of(recipe)
     operator = load_operator_of(recipe, model).operator
     assert places(model.prior, model.codec, operator) == {"meta"}

@@ -46,7 +46,9 @@ def imported(folder: Path) -> set[str]:
 
 
 EXTRAS = {name: declared(needs) for name, needs in PROJECT["optional-dependencies"].items()}
-OURS = set().union(*(EXTRAS[name] for name in ("plots", "tune", "ray", "ui", "faces")))
+OURS = set().union(
+    *(EXTRAS[name] for name in ("plots", "tune", "ray", "ui", "synthetic"))
+)  # of `faces` files are read
 
 
 def test_what_is_imported_is_declared_and_nothing_else() -> None:

@@ -225,6 +225,7 @@ def test_the_page_offers_sliders_where_there_is_a_family(model: Path, tmp_path: 
         "model": str(model),
         "preset": "",
         "seed": 0,
+        "faces": False,
         "sigma": 0.01,
         "fit": True,
     }

@@ -24,7 +24,6 @@ from paseo.lab.bench.plan import setup_of
 from paseo.lab.bench.setup import Setup
 from paseo.lab.reproduce.variants import Options, recipe_of
 from paseo.lab.tune.tune import Tuning
-from paseo.models import DEFAULT
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config, save_operator
@@ -63,6 +62,7 @@ class Wish:
         return [f"{name}={value}" for name, value in self.settings.items()]
 
 
+OWN = "faces-128"  # the embedded model that has an operator for each of the paper's tasks
 OURS = [
     *(Wish(task) for task in TASKS),
     *(Wish(task, method="silo") for task in TASKS),
@@ -75,7 +75,7 @@ OURS = [
     Wish("OWN"),
     Wish("OWN", method="silo"),
     Wish("sr4", preset="coco/sd35"),
-    Wish("sr4", preset=DEFAULT),
+    Wish("sr4", preset=OWN),
     Wish("inpaint", hole="box", doors=("cli", "page", "widgets")),
     Wish("inpaint", hole="free", doors=("cli", "page", "widgets")),
     Wish("inpaint", method="silo", hole="free", doors=("cli", "page", "widgets")),
@@ -121,7 +121,7 @@ class Doors:
     def __init__(self, wish: Wish, root: Path) -> None:
         self.wish, self.root = wish, root
         self.task = f"{root / 'own.py'}:dim" if wish.task == "OWN" else wish.task
-        self.model = str(root / wish.family) if wish.family else "auto"
+        self.model = str(root / wish.family) if wish.family else OWN
         folder = root / "operators" / wish.family / ("own" if wish.task == "OWN" else wish.task)
         self.operator = str(folder) if wish.family else None
         if wish.hole:
@@ -168,16 +168,22 @@ class Doors:
 
     def widgets(self) -> Recipe | None:
         """The page once more, from the values of its boxes; what they do not offer cannot be asked there."""
-        w, state = self.wish, PageState(self.root)
-        offered = {name for _, name in state.task_choices("auto")} if not w.family else set()
+        w, state = self.wish, PageState(self.root, (OWN,))
+        offered = {name for _, name in state.task_choices(OWN)} if not w.family else set()
         if w.family or self.task not in offered:
             return None
         painted = Image.new("RGBA", (32, 32), (255, 255, 255, 255))
         painted.paste((0, 0, 0, 0), (0, 0, 16, 16))
         values: dict[str, Any] = {
             **{"picture": samples_of(state.models)[0], "way": SHOW, "model": state.models[0]},
-            **{"preset": "" if w.preset in (None, DEFAULT) else w.preset, "task": self.task},
-            **{"first": 0, "second": 0, "seed": 0, "sigma": 0.01 if w.sigma is None else w.sigma},
+            **{"preset": "" if w.preset in (None, OWN) else w.preset, "task": self.task},
+            **{
+                "first": 0,
+                "second": 0,
+                "seed": 0,
+                "faces": False,
+                "sigma": 0.01 if w.sigma is None else w.sigma,
+            },
             **{"fit": True, "keep_known": True, "editor": {"layers": [painted] if w.hole else []}},
         }
         method = w.label or w.method
@@ -240,7 +246,7 @@ def _boxes(wish: Wish) -> list[Any]:
 def _embedded(task: str) -> Path:
     from paseo.models import own_folder
 
-    folder = own_folder("auto")
+    folder = own_folder(OWN)
     assert folder is not None
     return folder / "operators" / task
 
@@ -272,7 +278,7 @@ def test_there_are_thirty_of_them() -> None:
 def test_what_was_decided() -> None:
     """The rules of `paseo.recipe.resolve`, by example."""
     own = resolve(Request(task="sr4"))
-    assert (own.model, own.sampler, own.prompt) == (DEFAULT, preset(DEFAULT, "sr4").sampler, None)
+    assert (own.model, own.sampler, own.prompt) == ("photos", preset("photos", "sr4").sampler, None)
     photo = resolve(Request(task="sr4", model="stabilityai/stable-diffusion-3.5-medium"))
     assert (photo.sampler, photo.prompt) == (preset("coco/sd35", "sr4").sampler, PHOTO)
     face = resolve(Request(task="sr4", model="sd35", preset="ffhq/sd35"))
@@ -287,7 +293,7 @@ def test_what_was_decided() -> None:
 def test_a_task_of_ones_own_borrows_the_settings_of_sr4(place: Path) -> None:
     recipe = resolve(Request(task=f"{place / 'own.py'}:dim"))
     assert recipe.sampler == replace(
-        preset(DEFAULT, "sr4").sampler, weight="ones"
+        preset("photos", "sr4").sampler, weight="ones"
     )  # the chain has no residual
     assert any("borrowing" in reason for reason in recipe.why)
 

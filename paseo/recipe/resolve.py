@@ -1,6 +1,6 @@
 """resolve(request) → Recipe: the only place that fills in what was left open.
 
-model      "auto" is the default model (`models.DEFAULT`)
+model      "auto" is the embedded model that a given operator belongs to, else the default (`models.DEFAULT`)
 task       as given; else the operator's own; else inpaint where there is a mask. "auto" is left open where
            neither tells it, until the file is seen (`paseo.recipe.read_off`)
 operator   as given; else the model's for the task; else its operator for the family (family.py). With a mask,
@@ -29,7 +29,7 @@ from paseo.base import Degradation, Sampler
 from paseo.degrade import CentreBox, KnownByExample, Mask, Task, register, tasks
 from paseo.degrade import task as find_task
 from paseo.errors import BadInput
-from paseo.models import AUTO, own_folder, real_name
+from paseo.models import AUTO, DEFAULT, available, own_folder, real_name
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
@@ -47,11 +47,10 @@ INPAINT = "inpaint"
 
 def resolve(request: Request) -> Recipe:
     """The recipe for a request, or the error that names what is missing."""
-    model = real_name(request.model)
+    learned = trained_for(None if request.operator == CHAIN else request.operator)
+    model, why = _model(request, learned)
     family = request.family or family_of(model)
     mask = request.task if isinstance(request.task, Mask) else request.mask
-    learned = trained_for(None if request.operator == CHAIN else request.operator)
-    why = [f"{model} is the default model"] if request.model == AUTO else []
     if _is_open(request, bool(mask), learned):
         return _open(request, model, family, why)
     name, degradation, sigma_y = _task(request, bool(mask), learned)
@@ -85,6 +84,17 @@ def resolve(request: Request) -> Recipe:
     )
     recipe = _with_text(recipe, request, kept, family, model)
     return settle(recipe, mask, learned) if isinstance(mask, Mask) else recipe
+
+
+def _model(request: Request, learned: OperatorConfig | None) -> tuple[str, list[str]]:
+    """As asked for; left open, the embedded model in whose latent space a given operator was trained, else
+    the default one.
+    """
+    if request.model != AUTO:
+        return real_name(request.model), []
+    if learned is not None and learned.latent_space in available() and learned.latent_space != DEFAULT:
+        return learned.latent_space, [f"the operator belongs to {learned.latent_space}"]
+    return DEFAULT, [f"{DEFAULT} is the default model"]
 
 
 def settle(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> Recipe:

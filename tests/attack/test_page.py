@@ -243,7 +243,7 @@ def test_choices_are_checked_by_our_code(tmp_path: Path) -> None:
     )
 
     def fill(method: Any = "paseo", draws: Any = 1, names: Any = (), pool: Any = (), **changes: Any) -> Any:
-        values = {**good, "editor": None, **changes}
+        values = {**good, "editor": None, "faces": False, **changes}
         return filled_in(desk, {}, [values[k] for k in ASKED], [method, draws, list(names), *pool])
 
     assert fill().picture == str(SAMPLE.resolve())
