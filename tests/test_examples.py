@@ -74,6 +74,7 @@ def test_stable_diffusion_without_weights(tmp_path: Path) -> None:
     assert result.images[0].size == (64, 64)
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_files(tmp_path: Path) -> None:
     few = tmp_path / "few"
     few.mkdir()

@@ -189,6 +189,7 @@ def test_object_stores_by_fsspec(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "a.png").read_bytes() == store.cat_file("/bucket/out/x/a.png")
 
 
+@pytest.mark.slow
 def test_a_million_entries_are_planned_in_constant_memory(tmp_path: Path) -> None:
     """The work is a stub: what is counted is what planning holds."""
     import tracemalloc

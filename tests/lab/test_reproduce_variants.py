@@ -38,7 +38,12 @@ def options(tmp_path: Path, tiny: Path, photos: Path, **more: Any) -> dict[str, 
     }
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+LONG = ("ofat", "high-nfe")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in EXPERIMENTS]
+)
 def test_every_experiment_runs_and_explains_itself(
     tmp_path: Path, tiny: Path, photos: Path, name: str
 ) -> None:
@@ -105,6 +110,7 @@ def test_best_affine_operator_is_found() -> None:
     torch.testing.assert_close(weight[-1], torch.tensor([0.3, -0.2], dtype=torch.float64), rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_stopped_experiment_goes_on(tmp_path: Path, tiny: Path, photos: Path) -> None:
     """Two halves by two shards give what one run gives; the first half says that something is missing."""
     halves = [options(tmp_path, tiny, photos, images=2, batch=1, tasks="sr4", shard=f"{i}/2") for i in (0, 1)]
