@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from paseo.files import read_json, write_json, write_text
 from paseo.images import to_pil
-from paseo.lab.bench.pictures import Picture, load_pictures
+from paseo.lab.bench.pictures import Truth, load_pictures
 from paseo.lab.bench.scores import score
 from paseo.lab.bench.setup import Setup
 from paseo.lab.text import columns
@@ -35,7 +35,7 @@ from paseo.sheet import contact_sheet
 
 METRICS = ("lpips", "psnr", "consistency")
 SHOWN = 6
-Method = Callable[[Sequence[Picture]], Tensor]
+Method = Callable[[Sequence[Truth]], Tensor]
 
 
 def restorers(setup: Setup, size: int, weights: Path) -> dict[str, Peer]:
@@ -66,7 +66,7 @@ def methods(setup: Setup, o: argparse.Namespace) -> dict[str, Method]:
 
 
 def measure(
-    setup: Setup, name: str, method: Method, pictures: Sequence[Picture], out: Path
+    setup: Setup, name: str, method: Method, pictures: Sequence[Truth], out: Path
 ) -> dict[str, Any]:
     """A method's figures, computed once: per picture, and the kernel distance of all."""
     stem = out / f"{setup.task_name}-{name.replace(' ', '_')}"
@@ -94,7 +94,7 @@ def measure(
     return found
 
 
-def distance(images: Tensor, pictures: Sequence[Picture]) -> dict[str, float]:
+def distance(images: Tensor, pictures: Sequence[Truth]) -> dict[str, float]:
     """The unbiased kernel distance on VGG16 features, times 1000."""
     found = kernel_distance(vgg_features(images), vgg_features(torch.stack([p.tensor for p in pictures])))
     return {"kd_vgg": round(1e3 * found.value, 3), "kd_vgg_error": round(1e3 * found.standard_error, 3)}
@@ -109,10 +109,10 @@ def line(name: str, found: dict[str, Any]) -> list[str | float]:
     return [name, *digits, f"{seconds:.2f}", f"{found['extra_bytes'] / 2**20:.0f}", str(len(rows))]
 
 
-def sheet(task: str, names: Sequence[str], pictures: Sequence[Picture], out: Path) -> None:
+def sheet(task: str, names: Sequence[str], pictures: Sequence[Truth], out: Path) -> None:
     """The first pictures: truth and every method."""
 
-    def stored(name: str, picture: Picture) -> Image.Image:
+    def stored(name: str, picture: Truth) -> Image.Image:
         return Image.open(out / f"{task}-{name.replace(' ', '_')}-{picture.name}.png")
 
     cells = [[p.tensor, *(stored(name, p) for name in names)] for p in pictures[:SHOWN]]
