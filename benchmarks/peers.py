@@ -65,9 +65,7 @@ def methods(setup: Setup, o: argparse.Namespace) -> dict[str, Method]:
     return found
 
 
-def measure(
-    setup: Setup, name: str, method: Method, pictures: Sequence[Truth], out: Path
-) -> dict[str, Any]:
+def measure(setup: Setup, name: str, method: Method, pictures: Sequence[Truth], out: Path) -> dict[str, Any]:
     """A method's figures, computed once: per picture, and the kernel distance of all."""
     stem = out / f"{setup.task_name}-{name.replace(' ', '_')}"
     file = stem.with_suffix(".json")
