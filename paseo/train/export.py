@@ -20,6 +20,11 @@ from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.files import atomic, read_json, write_json
 
+MODEL_HELP = (
+    "Whose latent space: an embedded model, a folder with a codec, or a diffusers model; auto: the default "
+    "model's."
+)
+
 
 def half(net: nn.Module) -> nn.Module:
     """Round the weights in place to what float16 can hold, so that what is validated is what is stored."""
@@ -75,9 +80,9 @@ def codec_folder(name: str) -> Path | None:
     """The folder of a codec of our own: an embedded model's, or a path with codec.safetensors and
     config.json.
     """
-    from paseo.models import ROOT
+    from paseo.models import ROOT, real_name
 
-    for folder in (ROOT / name, Path(name)):
+    for folder in (ROOT / real_name(name), Path(name)):
         if (folder / "codec.safetensors").is_file() and (folder / "config.json").is_file():
             return folder
     return None
