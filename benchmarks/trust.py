@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -85,23 +86,37 @@ def rms(off: Tensor) -> list[float]:
     return off.flatten(1).square().mean(1).sqrt().tolist()
 
 
+class Encoded(NamedTuple):
+    """Some pictures in [-1,1], their latents, and what the codec makes of those."""
+
+    x: Tensor
+    z: Tensor
+    back: Tensor
+
+
+@torch.no_grad()
+def encoded(codec: Codec, x: Tensor) -> list[Encoded]:
+    latents = ((part, codec.encode(part)) for part in to_signed(x).split(4))
+    return [Encoded(part, z, codec.decode(z)) for part, z in latents]
+
+
 @torch.no_grad()
 def values(
-    H: LatentOperator | BindsNoise, codec: Codec, known: Task, x: Tensor, level: float
+    H: LatentOperator | BindsNoise, codec: Codec, known: Task, parts: list[Encoded], level: float
 ) -> dict[str, float]:
-    """Means over the pictures of ‖H(z) − E∘A∘D(z)‖, of the same without any operator, and of
+    """Means over the pictures of ‖H(z) − E∘A∘D(z)‖, of the same without any operator, and, at a level, of
     ‖H(z + n) − (E(y) + n′)‖ with both noises of `level` standard deviations of the latents, per element.
     """
     bare = H.bind(SIGMA) if isinstance(H, BindsNoise) else H
     rng = torch.Generator().manual_seed(1)
-    found: dict[str, list[float]] = {"value": [], "nothing": [], "noisy": []}
-    for signed in to_signed(x).split(4):
-        z = codec.encode(signed)
-        truth, y_z = (codec.encode(measured(known, image)) for image in (codec.decode(z), signed))
-        n, m = (level * z.std() * torch.randn(z.shape, generator=rng) for _ in range(2))
+    found: dict[str, list[float]] = {"value": [], "nothing": []} | ({"noisy": []} if level else {})
+    for x, z, back in parts:
+        truth = codec.encode(measured(known, back))
         found["value"] += rms(bare(z) - truth)
         found["nothing"] += rms(z - truth)
-        found["noisy"] += rms(bare(z + n) - y_z - m)
+        if level:
+            n, m = (level * z.std() * torch.randn(z.shape, generator=rng) for _ in range(2))
+            found["noisy"] += rms(bare(z + n) - codec.encode(measured(known, x)) - m)
     return {name: fmean(each) for name, each in found.items()}
 
 
@@ -116,9 +131,15 @@ def operator_rows(o: argparse.Namespace) -> Iterator[dict[str, object]]:
         x = stack(load_pictures(o.data, o.part, count=o.images, size=size))
         for level in o.levels:
             other = perturbed(codec, level, to_signed(x[:4]))
+            parts = encoded(other, x)
             for known in chosen:
                 H = told(net, known, other, size)
-                row = {"task": known.name, "size": size, "level": level, **values(H, other, known, x, level)}
+                row = {
+                    "task": known.name,
+                    "size": size,
+                    "level": level,
+                    **values(H, other, known, parts, level),
+                }
                 if level == 0:
                     few = x[: o.differentiated]
                     check = check_operator(
