@@ -5,8 +5,8 @@
     python benchmarks/trust.py restore --data FACES --levels 0,0.02,0.05,0.1
 
 `operator` compares values and directions with E∘A∘D of the codec it was trained through, on held-out
-pictures, and then with that of a perturbed codec, which stands for another autoencoder of the same latent
-space: its weights are moved at random until its encodings differ by a given share of their standard
+pictures (`measured`: with noise of σ = 0.01, as it will be used), and then with that of a perturbed codec,
+which stands for another autoencoder of the same latent space: its weights are moved at random until its encodings differ by a given share of their standard
 deviation. `noisy` is the error where such a difference is added to both encodings as independent noise.
 
 `restore` asks what that costs: the embedded model restores with its own operators, while pictures go through
@@ -74,11 +74,13 @@ def perturbed(codec: Codec, level: float, x: Tensor) -> Codec:
     return moved
 
 
-def told(H: LatentOperator | BindsNoise, known: Task, codec: Codec, size: int) -> LatentOperator | BindsNoise:
-    """An operator of a family for one degradation; others as they are."""
+def told(
+    H: LatentOperator | BindsNoise, known: Task, codec: Codec, size: int, sigma: float
+) -> LatentOperator:
+    """The operator of a family for one degradation, any other for its own, at a noise level."""
     if isinstance(H, BindsDegradation) and H.serves_family:
-        return bound(H, SIGMA, known.degradation, Padded(codec, (size, size)))
-    return H
+        return bound(H, sigma, known.degradation, Padded(codec, (size, size)))
+    return H.bind(sigma) if isinstance(H, BindsNoise) else H
 
 
 def rms(off: Tensor) -> list[float]:
@@ -102,26 +104,32 @@ def encoded(codec: Codec, x: Tensor) -> list[Encoded]:
 
 @torch.no_grad()
 def values(
-    H: LatentOperator | BindsNoise, codec: Codec, known: Task, parts: list[Encoded], level: float
+    H: LatentOperator, H_noisy: LatentOperator, codec: Codec, known: Task, parts: list[Encoded], level: float
 ) -> dict[str, float]:
-    """Means over the pictures of ‖H(z) − E∘A∘D(z)‖, of the same without any operator, and, at a level, of
-    ‖H(z + n) − (E(y) + n′)‖ with both noises of `level` standard deviations of the latents, per element.
+    """Means over the pictures of ‖H(z) − E∘A∘D(z)‖, of the same without any operator, of the same with noise
+    of σ = 0.01 in the measurement (and H told so), and, at a level, of ‖H(z + n) − (E(y) + n′)‖ with both
+    noises of `level` standard deviations of the latents; all per element.
     """
-    bare = H.bind(SIGMA) if isinstance(H, BindsNoise) else H
     rng = torch.Generator().manual_seed(1)
-    found: dict[str, list[float]] = {"value": [], "nothing": []} | ({"noisy": []} if level else {})
+    names = ("value", "nothing", "measured", *(("noisy",) if level else ()))
+    found: dict[str, list[float]] = {name: [] for name in names}
     for x, z, back in parts:
         truth = codec.encode(measured(known, back))
-        found["value"] += rms(bare(z) - truth)
+        found["value"] += rms(H(z) - truth)
         found["nothing"] += rms(z - truth)
+        found["measured"] += rms(H_noisy(z) - codec.encode(measured(known, back, SIGMA)))
         if level:
             n, m = (level * z.std() * torch.randn(z.shape, generator=rng) for _ in range(2))
-            found["noisy"] += rms(bare(z + n) - codec.encode(measured(known, x)) - m)
+            found["noisy"] += rms(H(z + n) - codec.encode(measured(known, x)) - m)
     return {name: fmean(each) for name, each in found.items()}
 
 
-def measured(known: Task, x: Tensor) -> Tensor:
-    return known.degradation.lift(known.degradation(x), (x.shape[2], x.shape[3]))
+def measured(known: Task, x: Tensor, sigma: float = 0.0) -> Tensor:
+    """A(x) at full size, with noise of σ on [0,1] images."""
+    y = known.degradation(x)
+    if sigma:
+        y = y + 2 * sigma * torch.randn(y.shape, generator=torch.Generator().manual_seed(0))
+    return known.degradation.lift(y, (x.shape[2], x.shape[3]))
 
 
 def operator_rows(o: argparse.Namespace) -> Iterator[dict[str, object]]:
@@ -143,7 +151,7 @@ def operator_rows(o: argparse.Namespace) -> Iterator[dict[str, object]]:
                 if level == 0:
                     few = x[: o.differentiated]
                     check = check_operator(
-                        H, other, known.degradation, few, sigma_y=SIGMA, directions=o.directions
+                        H, other, known.degradation, few, directions=o.directions, power_iterations=1
                     )
                     row |= {"cosine": check.rows[0].mean.cosine, "reliable": check.rows[0].reliable}
                 yield row
