@@ -21,8 +21,8 @@ NAMES = ("sr4-paseo", "blur-silo", "jpeg-red-diff")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_old_record_gives_the_same_picture(name: str, tmp_path: Path) -> None:
-    """Byte for byte with the record's torch on its processor, within one level of 255 on others. Another torch
-    rounds differently, and JPEG's own rounding makes more of it (31 dB was seen with 2.6).
+    """Byte for byte with the record's torch on its processor, within one level of 255 on others. Another
+    torch rounds differently, and JPEG's own rounding makes more of it (31 dB was seen with 2.6).
     """
     sidecar = RECORDS / f"{name}.json"
     jobs, work = recorded(sidecar, [], tmp_path)
