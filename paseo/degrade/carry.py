@@ -16,14 +16,15 @@ there. The share a is a product over what was done, from 1 (hardly anything) to 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from paseo.base import Degradation
 from paseo.degrade.common import Size
-from paseo.degrade.family import numbers_of, parts_of
+from paseo.degrade.family import numbers_of, parts_of, with_found
 from paseo.degrade.mask import Masking
 from paseo.errors import Unsupported
 
@@ -49,6 +50,18 @@ def carried_share(degradation: Degradation, sigma_y: float, size: Size) -> Tenso
             hole = F.max_pool2d(1 - part.observed_at(*size), 2 * _LOOK + 1, stride=1, padding=_LOOK)
             share = share * (1 - hole)
     return share
+
+
+def found_share(
+    degradation: Degradation, found: Mapping[str, Sequence[float]], sigma_y: float
+) -> Tensor | float:
+    """a (B, 1, 1, 1) by the parameters that a blind run has found, instead of those it was told."""
+    try:
+        told = numbers_of(parts_of(degradation))
+    except Unsupported:
+        return 0.0
+    rows = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+    return torch.tensor([share_of(with_found(told, row), sigma_y) for row in rows]).view(-1, 1, 1, 1)
 
 
 def share_of(numbers: Mapping[str, float], sigma_y: float = 0.0) -> float:

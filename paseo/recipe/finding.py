@@ -15,8 +15,9 @@ from PIL import Image
 
 from paseo.degrade import JPEG, Task
 from paseo.degrade import task as find_task
-from paseo.degrade.detect import Found, contradiction, examine, read_jpeg
+from paseo.degrade.detect import Found, contradiction, examine
 from paseo.degrade.family import parts_of
+from paseo.degrade.jpeg_file import read_jpeg
 from paseo.errors import PaseoError
 from paseo.images import look_at
 from paseo.recipe.recipe import NOTHING, Recipe

@@ -17,7 +17,7 @@ from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
 from paseo.degrade.tasks import task
 from paseo.errors import OutOfMemory
-from paseo.memory import CANVAS_BYTES, tiling
+from paseo.memory import CANVAS_BYTES, Choice, tiling
 from paseo.models import load_model
 from paseo.priors.embedded import EmbeddedPrior
 from paseo.priors.local_net import LocalUNet
@@ -170,3 +170,27 @@ def test_the_result_says_which_windows_were_used(picture: Tensor) -> None:
     )
     assert result.windows == Windows(36, 4, 8)
     assert result.nfe == 2 * SAMPLER.steps - 3
+
+
+def test_a_width_that_is_sought_is_found_in_windows_too(picture: Tensor) -> None:
+    """blind=sigma on a canvas that fits both ways: the same width, and nearly the same picture."""
+    model = load_model("photos")
+    x = F.interpolate(picture, size=(96, 288), mode="bicubic").clamp(0, 1)  # 12×36 cells
+    y = task("blur:2").degradation(x * 2 - 1) / 2 + 0.5
+    found, images = [], []
+    choices: tuple[Choice, ...] = ("off", Windows(side=28, halo=4, blend=4))
+    for windows in choices:
+        result = restore(
+            y,
+            operator=model.operator("family"),
+            degradation=task("blur:1"),
+            sampler=PASEO(steps=4, operator_noise=0.06, weight="residual", blind=("sigma",)),
+            model=model,
+            windows=windows,
+        )
+        found.append(result.found["sigma"][0])
+        images.append(result.images)
+    print(found, (images[0] - images[1]).abs().mean())
+    assert result.windows == Windows(28, 4, 4)
+    assert found[1] == pytest.approx(found[0], rel=0.03)
+    assert (images[0] - images[1]).abs().mean() < 0.01
