@@ -75,11 +75,14 @@ class Family:
 
     def residual_at(self, numbers: Mapping[str, float]) -> tuple[float, ...]:
         """RMS error per channel at c; empty where none was measured."""
-        if not self.errors:
+        measured = self.errors
+        if any(numbers.values()):  # those without numbers belong to masks and noise, which c does not tell
+            measured = tuple(e for e in self.errors if any(e.numbers.values())) or measured
+        if not measured:
             return ()
-        weights = [1 / (_NEAR + self._distance(numbers, e.numbers)) ** 2 for e in self.errors]
+        weights = [1 / (_NEAR + self._distance(numbers, e.numbers)) ** 2 for e in measured]
         total = sum(weights)
-        channels = zip(*(e.residual for e in self.errors), strict=True)
+        channels = zip(*(e.residual for e in measured), strict=True)
         return tuple(
             math.exp(sum(w * math.log(v) for w, v in zip(weights, values, strict=True)) / total)
             for values in channels

@@ -1,6 +1,6 @@
 """The width of a blur, and whatever else shows in the spectrum of a measurement, by its marginal likelihood.
 
-Photographs know no scale: the power of their frequencies falls like A ω^−α, with α about 2.2. Behind a linear
+Photographs know no scale: the power of their frequencies falls like A ω^−α, with α about 2¼. Behind a linear
 degradation of transfer |H_c(ω)| and under white noise, that of the measurement is
 
     S_c(ω) = A ω^−α |H_c(ω)|² + s²
@@ -10,11 +10,11 @@ and its periodogram P, averaged over rings of about equal frequency, has the lik
     −log p(P | c, A, α, s) = n Σ_rings ( P / S_c + log S_c )
 
 A, α and s are not sought, and are fitted anew for each c on a grid by Fisher scoring, with priors
-α ~ N(2.2, 0.35²) and log s² ~ N(log of the noise level that was told, 1). No picture is restored for it: the
+α ~ N(2.25, 0.42²) and log s² ~ N(log of the noise level that was told, 1). No picture is restored for it: the
 prior knows no edges, only how fine detail thins out, which a blur changes in a way no picture does.
 
-Photographs are no Gaussian fields, so a ring counts for n = 3 independent entries, however many it has: the
-spread of c is then that of its errors (z-scores have an RMS of 0.8 to 1.1 on test photographs).
+Photographs are no Gaussian fields, so a ring counts for n = 10 independent entries, however many it has: the
+spread of σ is then about that of its errors (docs/what-happened.md).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from paseo.base import Knob
 RINGS = 32  # between zero and the largest frequency of an axis
 LOWEST = 2  # the first rings hold the window's own width
 GRID = 101  # values of c
-COUNT = 3.0  # n
-ALPHA, ALPHA_STD = 2.2, 0.35
+COUNT = 10.0  # n
+ALPHA, ALPHA_STD = 2.25, 0.42
 FLOOR_STD = 1.0  # of log s²
 ROUNDING = (2 / 255) ** 2 / 12  # variance of 8 bit on images in [-1,1]
 ITERATIONS = 40
