@@ -158,6 +158,7 @@ class Bench:
     model: str
     operator: str | None  # a folder; None is the model's own
     pictures: list[Truth]
+    only: tuple[str, ...] = ("",)  # rows whose names start so
 
     def rows(self, out: Path) -> Iterator[Row]:
         """All rows; those that lie in `out` are not computed again."""
@@ -165,7 +166,8 @@ class Bench:
         known: dict[str, Row] = {}
         if kept.is_file():
             known = {entry["name"]: Row(**entry) for entry in read_json(kept)["rows"]}
-        for name in tqdm([*NAMES, *MASKS], "degradations", disable=None):
+        names = [name for name in (*NAMES, *MASKS) if name.startswith(self.only)]
+        for name in tqdm(names, "degradations", disable=None):
             if name not in known:
                 known[name] = self.masked(name) if name in MASKS else self.named(name)
                 write_json(kept, {"rows": [asdict(row) for row in known.values()]})
@@ -230,12 +232,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=4)
     parser.add_argument("--size", type=int, default=128, help="centre squares are brought to this side")
+    parser.add_argument("--only", default="", help="rows whose names start so, such as jpeg,sr:3,mask")
     parser.add_argument("--out", type=Path, required=True)
     o = parser.parse_args()
     torch.set_num_threads(1)
     o.out.mkdir(parents=True, exist_ok=True)
     pictures = load_pictures(o.data, o.part, o.first, o.count, o.size)
-    rows = list(Bench(o.model, o.operator, pictures).rows(o.out))
+    rows = list(Bench(o.model, o.operator, pictures, tuple(o.only.split(","))).rows(o.out))
     missed = [found.name for found in rows if found.missed]
     table = "\n".join([HEADER, *(found.line() for found in rows)])
     end = f"{len(rows) - len(missed)} of {len(rows)} rows are met; {len(pictures)} pictures of {o.size} px."

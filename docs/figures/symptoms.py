@@ -30,7 +30,7 @@ SYMPTOMS = (
     ("soft one way", "rocket", "blur:3x1@60"),
     ("small", "portrait", "sr:3"),
     ("grain", "coffee", "noise:0.08"),
-    ("scratches", "cat", ""),
+    ("scratches", "portrait", ""),
     ("all of it", "rocket", "blur:1,sr:2,noise:0.02,jpeg:40"),
 )
 CORNERS = {"cat": (40, 60), "coffee": (40, 60), "portrait": (10, 70), "rocket": (60, 64)}
@@ -43,11 +43,13 @@ def sample(name: str) -> Tensor:
 
 
 def scratches() -> Tensor:
-    """(1, 128, 128): the hole, six lines across the picture."""
+    """(1, 128, 128): the hole, five lines across the picture."""
     y, x = torch.meshgrid(torch.arange(SIDE), torch.arange(SIDE), indexing="ij")
-    angles = [math.radians(degrees) for degrees in (15, 40, 70, 100, 130, 160)]
-    across = [x * math.cos(a) + y * math.sin(a) for a in angles]
-    lines = [(d - d.mean() - 14 * (i - 2.5)).abs() < 1.5 for i, d in enumerate(across)]
+    places = ((10, 12), (25, 60), (-15, 80), (80, 30), (100, 95))  # degrees, and where along the side
+    lines = []
+    for degrees, place in places:
+        across = x * math.cos(math.radians(degrees)) + y * math.sin(math.radians(degrees))
+        lines.append((across - place).abs() < 1.2)
     return torch.stack(lines).any(0)[None].float()
 
 

@@ -6,7 +6,7 @@ y − D(E(y)) is the detail that an encoding loses. A mild degradation leaves th
 restoration without it would be worse than the picture it started from; a strong one has put its own marks
 there. The share a is a product over what was done, from 1 (hardly anything) to 0:
 
-    jpeg          1 up to a coarseness of 3.2 (quality 57), 0 from 4.7 (quality 20), straight in between
+    jpeg          1 up to a coarseness of 3.95 (quality 35), 0 from 5.2 (quality 14), straight in between
     blur, motion  exp(−σ²), σ the widest width in px
     down-sampling what falls to 0 at a factor of 2: the finest detail was not measured
     noise         1 / (1 + (σ/0.01)²): detail and noise are carried alike
@@ -28,7 +28,7 @@ from paseo.degrade.family import numbers_of, parts_of, with_found
 from paseo.degrade.mask import Masking
 from paseo.errors import Unsupported
 
-_CLEAN, _GONE = 3.2, 4.7  # coarseness of a JPEG at which all and nothing is carried
+_CLEAN, _GONE = 3.95, 5.2  # coarseness of a JPEG at which all and nothing is carried
 _NOISE = 0.01  # σ at which half is carried
 _LOOK = 12  # pixels around a hole whose encoding the hole disturbs
 
