@@ -202,7 +202,7 @@ def test_a_soft_picture_is_told_but_left_alone(tmp_path: Path) -> None:
     cat.filter(ImageFilter.GaussianBlur(2)).save(tmp_path / "soft.png")
     cat.save(tmp_path / "sharp.png")
     soft, sharp = examine_file(tmp_path / "soft.png"), examine_file(tmp_path / "sharp.png")
-    assert soft.blur == pytest.approx(2, rel=0.15)
+    assert soft.blur == pytest.approx(2, rel=0.2)  # and its own softness
     assert soft.fine
     assert f"--task blur:{soft.blur:.1f}" in soft.sentence
     assert soft.to_record()["blur"] == round(soft.blur or 0, 2)
