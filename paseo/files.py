@@ -22,6 +22,23 @@ from paseo.errors import BadInput, DiskFull
 MAX_JSON = 64 << 20  # bytes
 
 
+def is_file(path: str | Path) -> bool:
+    """Whether it is a file. A name that is too long for one, or behind a closed door, is none: pathlib raises
+    then, until Python 3.14.
+    """
+    return os.path.isfile(path)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether it is a folder; names as above."""
+    return os.path.isdir(path)
+
+
+def exists(path: str | Path) -> bool:
+    """Whether there is anything; names as above."""
+    return os.path.exists(path)
+
+
 @contextmanager
 def atomic(path: str | Path) -> Generator[IO[bytes]]:
     """A binary file that takes its name only once it is complete and on the disk; parent folders are made."""

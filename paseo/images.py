@@ -126,13 +126,13 @@ def _kept_exif(image: Image.Image) -> bytes | None:
 
 
 def _bytes(path: Path) -> bytes:
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder, an image file was expected.")
-    if not path.exists():
-        raise BadInput(f"{path} does not exist.")
-    if not path.is_file():
-        raise BadInput(f"{path} is not a regular file.")
     try:
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder, an image file was expected.")
+        if not path.exists():
+            raise BadInput(f"{path} does not exist.")
+        if not path.is_file():
+            raise BadInput(f"{path} is not a regular file.")
         size = path.stat().st_size
         if size == 0:
             raise BadInput(f"{path} is empty.")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput
-from paseo.files import read_json
+from paseo.files import exists, read_json
 from paseo.version import __version__
 
 SCHEMA_VERSION = 1
@@ -99,7 +99,7 @@ def pinned(name: str, folder: Path | None) -> str:
     """How a record calls a model or operator: a hub id with the commit that it was resolved to, so that a
     replay takes the same one when the branch has moved on; a folder as it was given.
     """
-    if folder is None or folder.parent.name != "snapshots" or Path(name).exists():
+    if folder is None or folder.parent.name != "snapshots" or exists(name):
         return name
     return f"{name.partition('@')[0]}@{folder.name}"
 

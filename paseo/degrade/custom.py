@@ -29,6 +29,7 @@ from torch import Tensor
 from paseo.degrade.common import Size, check_images, check_size, size_of, to_signed, to_unit
 from paseo.degrade.resize import resize
 from paseo.errors import BadInput, PaseoError, Unsupported
+from paseo.files import is_file
 from paseo.trust import check_vouched, vouch
 
 Range = Literal["unit", "signed"]
@@ -182,7 +183,7 @@ def _load_module(name: str) -> ModuleType:
 
 
 def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
+    if not is_file(path):
         raise BadInput(f"{path} does not exist.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:

@@ -14,7 +14,7 @@ import torch
 from paseo.codecs.kl import KLCodec
 from paseo.codecs.tiny import SPACES, TinyCodec
 from paseo.errors import BadInput, MissingWeights, Unsupported
-from paseo.files import read_json
+from paseo.files import is_file, read_json
 
 
 def is_codec(source: str | Path) -> bool:
@@ -31,7 +31,7 @@ def open_codec(source: str | Path, *, dtype: torch.dtype = torch.float32) -> KLC
     if _original(path):
         return TinyCodec.from_original(path.parent, path.name, dtype=dtype)
     for folder in (path, path / "vae"):
-        if (folder / "config.json").is_file():
+        if is_file(folder / "config.json"):
             return _from_folder(folder, dtype)
     raise MissingWeights(
         f"{source} holds no autoencoder. Give a diffusers folder, or the common stem of an original pair, "
@@ -70,4 +70,4 @@ def _class_name(folder: Path) -> str | None:
 
 
 def _original(path: Path) -> bool:
-    return path.name in SPACES and path.with_name(f"{path.name}_encoder.safetensors").is_file()
+    return path.name in SPACES and is_file(path.with_name(f"{path.name}_encoder.safetensors"))

@@ -17,6 +17,7 @@ from typing import Literal
 import torch
 
 from paseo.errors import PaseoError
+from paseo.files import is_folder
 from paseo.hub.attention import available, chosen_by_torch
 from paseo.hub.device import pick_device, pick_dtype
 from paseo.hub.family import FAMILIES, SDXL, ModelFamily, family_of
@@ -115,9 +116,7 @@ def _model(model: str | Path, device: str, dtype: str | None) -> Iterator[Check]
         return
     yield Check("model", "ok", f"{model} is at {folder}")
     for fault in found:
-        again = (
-            "Copy the folder again." if Path(model).is_dir() else f"Download it again: `hf download {model}`."
-        )
+        again = "Copy the folder again." if is_folder(model) else f"Download it again: `hf download {model}`."
         yield Check("files", "fault", fault, again)
     try:
         family = family_of({k: v[1] for k, v in components(index).items()}, str(model))

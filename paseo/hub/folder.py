@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from paseo.errors import BadInput, MissingWeights
-from paseo.files import read_json
+from paseo.files import is_file, is_folder, read_json
 from paseo.hub.names import KNOWN, hub_id
 from paseo.weights import header_fault
 from paseo.weights import parameter_bytes as file_bytes
@@ -28,9 +28,9 @@ def resolve(name: str | Path, *, revision: str | None = None, variant: str | Non
         path = Path(name).expanduser()
     except RuntimeError:
         raise MissingWeights(f"{name} names the home of nobody known here. Give the whole path.") from None
-    if path.is_dir():
+    if is_folder(path):
         return path
-    if path.is_file():
+    if is_file(path):
         raise BadInput(
             f"{path} is a single file, a folder in the diffusers layout was expected. Convert it once with "
             'diffusers: StableDiffusionPipeline.from_single_file("FILE").save_pretrained("FOLDER").'

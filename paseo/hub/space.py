@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from paseo.codecs.kl import SPACES
-from paseo.files import read_json
+from paseo.files import is_folder, read_json
 from paseo.hub.family import family_of
 from paseo.hub.folder import INDEX, components, read_index
 from paseo.hub.names import hub_id, known_family
@@ -36,7 +36,7 @@ def space_of_folder(name: str | Path) -> str:
 
 def folder_at_hand(name: str | Path) -> Path | None:
     """A model's folder, as given or from the hub's cache; nothing is fetched. None where it is not here."""
-    if Path(name).is_dir():
+    if is_folder(name):
         return Path(name)
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError

@@ -55,8 +55,9 @@ def autograd_linearize(H: Callable[[Tensor], Tensor], z: Tensor) -> Linearizatio
         nonlocal forward_mode
         if forward_mode:
             try:
-                with sdpa_kernel(SDPBackend.MATH):
-                    return torch.func.jvp(H, (z,), (v,))[1].detach()
+                # torch 2.6 gives zeros inside inference mode
+                with torch.inference_mode(False), sdpa_kernel(SDPBackend.MATH):
+                    return torch.func.jvp(H, (z,), (v.clone(),))[1].detach()
             except torch.OutOfMemoryError:
                 raise
             except (NotImplementedError, RuntimeError):

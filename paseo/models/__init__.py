@@ -16,7 +16,7 @@ from torch import nn
 
 from paseo.base import Codec, Prior
 from paseo.errors import BadInput, MissingWeights, Unsupported
-from paseo.files import read_json
+from paseo.files import is_file, read_json
 
 if TYPE_CHECKING:
     from paseo.operators.net import OperatorNet
@@ -133,7 +133,7 @@ def own_folder(name: str | Path) -> Path | None:
     """The folder of an embedded model, or of one with the same layout; None for anything else."""
     name = real_name(name)
     folder = ROOT / name if name in available() else Path(name)
-    return folder if (folder / "config.json").is_file() and (folder / "codec.safetensors").is_file() else None
+    return folder if is_file(folder / "config.json") and is_file(folder / "codec.safetensors") else None
 
 
 def stored_operator(name: str | Path, task: str, space: str = "") -> Path | None:
@@ -144,7 +144,7 @@ def stored_operator(name: str | Path, task: str, space: str = "") -> Path | None
     folder = own_folder(name)
     if folder is not None and not space:
         found = folder / "operators" / task
-        return found if (found / "config.json").is_file() else None
+        return found if is_file(found / "config.json") else None
     from paseo.models.shipped import operators_of_diffusers
 
     return operators_of_diffusers(str(name), space).get(task)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from paseo.errors import BadInput, MissingWeights
-from paseo.files import atomic, read_json, write_json, write_text
+from paseo.files import atomic, exists, is_file, read_json, write_json, write_text
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.version import __version__
@@ -101,8 +101,8 @@ def operator_config(source: str | Path) -> OperatorConfig:
 
 def operator_folder(source: str | Path) -> Path:
     """Where an operator lies: as given, or as downloaded."""
-    folder = Path(source) if Path(source).exists() else _download(str(source))
-    return folder.parent if folder.is_file() else folder
+    folder = Path(source) if exists(source) else _download(str(source))
+    return folder.parent if is_file(folder) else folder
 
 
 def check_latent_space(config: OperatorConfig, codec_hash: str, force: bool = False) -> None:
@@ -125,7 +125,7 @@ def check_latent_space(config: OperatorConfig, codec_hash: str, force: bool = Fa
 def load_config(folder: Path) -> OperatorConfig:
     """The checked config.json of an operator's folder."""
     path = folder / CONFIG
-    if not path.is_file():
+    if not is_file(path):
         raise MissingWeights(
             f"{folder} is not an operator: it has no {CONFIG}. Give the folder that `paseo train operator` "
             "wrote."
@@ -140,7 +140,7 @@ def load_config(folder: Path) -> OperatorConfig:
 
 def _weights_file(folder: Path) -> Path:
     for name in (WEIGHTS, *OTHER_WEIGHTS):
-        if (folder / name).is_file():
+        if is_file(folder / name):
             return folder / name
     pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(pattern))
     hint = (

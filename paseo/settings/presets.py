@@ -25,7 +25,7 @@ from torch import Tensor
 from paseo.base import Prior, Problem, Sampler, Watch, ignore
 from paseo.degrade import Task
 from paseo.errors import BadInput
-from paseo.files import read_json
+from paseo.files import is_file, read_json
 from paseo.hub.names import KNOWN, known_family
 from paseo.noise import Noise
 
@@ -106,7 +106,7 @@ def _table(model: str) -> dict[str, dict[str, Preset]]:
     if key in _paper():
         return _paper()[key]
     for file in (MODELS / key / "presets.json", Path(key) / "presets.json"):
-        if file.is_file():
+        if is_file(file):
             return _stored(file)
     raise BadInput(
         f"There are no settings for the model {model!r}; there are for "

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from paseo.errors import BadInput
-from paseo.files import read_json, write_text
+from paseo.files import exists, read_json, write_text
 from paseo.train.arrays import ArrayWriter, open_array
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
@@ -88,12 +88,12 @@ def to_tensor(pixels: np.ndarray) -> Tensor:
 
 def find_sets(data: Path | str) -> list[tuple[list[Source], float | None]]:
     """The images of each set of "PATH,PATH,…" with the share typed behind it ("PATH=0.3"), or None."""
-    if Path(data).exists():
+    if exists(data):
         return [(_find(Path(data)), None)]
     sets: list[tuple[list[Source], float | None]] = []
     for text in str(data).split(","):
         path, equals, share = text.strip().rpartition("=")
-        if not equals or Path(text.strip()).exists():
+        if not equals or exists(text.strip()):
             sets.append((_find(Path(text.strip())), None))
             continue
         try:
@@ -116,7 +116,7 @@ def find_sources(data: Path | str) -> list[Source]:
 
 
 def _find(root: Path) -> list[Source]:
-    if not root.exists():
+    if not exists(root):
         raise BadInput(
             f"No data at {root}. Give a folder of images, a tar file, or a text file with one path per line."
         )

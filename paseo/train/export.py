@@ -18,7 +18,12 @@ from torch import nn
 
 from paseo.base import Codec
 from paseo.errors import BadInput
-from paseo.files import atomic, read_json, write_json
+from paseo.files import atomic, is_file, read_json, write_json
+
+MODEL_HELP = (
+    "Whose latent space: an embedded model, a folder with a codec, or a diffusers model; auto: the default "
+    "model's."
+)
 
 
 def half(net: nn.Module) -> nn.Module:
@@ -75,10 +80,10 @@ def codec_folder(name: str) -> Path | None:
     """The folder of a codec of our own: an embedded model's, or a path with codec.safetensors and
     config.json.
     """
-    from paseo.models import ROOT
+    from paseo.models import ROOT, real_name
 
-    for folder in (ROOT / name, Path(name)):
-        if (folder / "codec.safetensors").is_file() and (folder / "config.json").is_file():
+    for folder in (ROOT / real_name(name), Path(name)):
+        if is_file(folder / "codec.safetensors") and is_file(folder / "config.json"):
             return folder
     return None
 

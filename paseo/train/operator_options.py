@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from paseo.errors import BadInput
+from paseo.models import AUTO
 from paseo.operators.config import WIDTHS, check_widths
 from paseo.setting import values_of
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.draws import family_of
+from paseo.train.export import MODEL_HELP
 from paseo.train.pictures import CROPS_HELP, DATA_HELP, check_crops
 from paseo.train.splits import HELP
-
-if TYPE_CHECKING:
-    pass
-
 
 PAPER: dict[str, float | str | None] = {  # in place of the defaults, for recipe="paper"
     "lr": 1e-4,
@@ -34,9 +32,7 @@ PAPER: dict[str, float | str | None] = {  # in place of the defaults, for recipe
 class OperatorTraining(LoopConfig):
     """Options of `paseo train operator`."""
 
-    model: str = option(
-        "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
-    )
+    model: str = option(AUTO, MODEL_HELP)
     data: str | None = option(None, "Clean " + DATA_HELP)
     task: str | None = option(
         None,

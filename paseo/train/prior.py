@@ -18,11 +18,20 @@ from torch import Tensor, nn
 from paseo.base import Codec
 from paseo.errors import BadInput
 from paseo.files import read_json
+from paseo.models import AUTO
 from paseo.priors.embedded import EmbeddedPrior, velocity_net
 from paseo.priors.local_net import LocalUNet
 from paseo.priors.net import FlowUNet
 from paseo.train.config import LoopConfig, budget, option
-from paseo.train.export import codec_folder, copy_file, half, load_codec, write_model_config, write_weights
+from paseo.train.export import (
+    MODEL_HELP,
+    codec_folder,
+    copy_file,
+    half,
+    load_codec,
+    write_model_config,
+    write_weights,
+)
 from paseo.train.latents import Latents, clean_latents, codec_digest, encode, latent_space_of
 from paseo.train.loop import Trained, derive
 from paseo.train.pictures import (
@@ -46,9 +55,7 @@ EXPORT = "model"  # folder of the exported model below OUT
 class PriorTraining(LoopConfig):
     """Options of `paseo train prior`."""
 
-    model: str = option(
-        "faces-128", "Whose latent space: an embedded model, a folder with a codec, or a diffusers model."
-    )
+    model: str = option(AUTO, MODEL_HELP)
     data: str = option(..., DATA_HELP)
     size: int = option(128, "Side of the images in pixels.")
     crops: tuple[int, ...] = option((), CROPS_HELP + " Every batch has one of the sides.")

@@ -102,6 +102,7 @@ def serve(told: str) -> None:
     import optuna  # noqa: F401
 
     import paseo.apps.job
+    import paseo.apps.runs
     import paseo.lab.bench.run
     import paseo.train.codec
     import paseo.train.operator

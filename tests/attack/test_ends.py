@@ -406,7 +406,7 @@ def test_sigterm_is_as_polite_as_ctrl_c(model: Path, tmp_path: Path) -> None:
         "sr4",
         "--degrade",
         "--set",
-        "steps=20000",
+        "steps=10000",
     )
     with subprocess.Popen(
         [sys.executable, "-m", "paseo", *map(str, words)], stderr=subprocess.PIPE, text=True

@@ -388,6 +388,27 @@ def test_studies(tmp_path: Path) -> None:
     path.write_bytes(b"not a database" * 100)
     with pytest.raises(BadInput, match="study"):
         open_storage(path)
+
+
+def test_a_study_whose_writer_was_killed_is_rolled_back(tmp_path: Path) -> None:
+    """kill -9 in the middle of a transaction: pages of it are in the file, the old ones in the journal."""
+    optuna = pytest.importorskip("optuna")
+    from paseo.lab.tune.study import open_storage
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path, left = tmp_path / "study.db", tmp_path / "left.db"
+    optuna.create_study(storage=open_storage(path), study_name="s")
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("pragma cache_size = 1")  # so that pages reach the file before the end
+    writer.execute("begin")
+    writer.execute("update studies set study_name = 'half'")
+    writer.execute("create table more (text)")
+    for _ in range(200):
+        writer.execute("insert into more values (hex(randomblob(1000)))")
+    left.write_bytes(path.read_bytes())
+    (tmp_path / "left.db-journal").write_bytes((tmp_path / "study.db-journal").read_bytes())
+    writer.close()
+    assert [study.study_name for study in open_storage(left).get_all_studies()] == ["s"]
     path.unlink()
     sqlite3.connect(path).execute("create table studies (x)").connection.commit()
     with pytest.raises(BadInput, match="study"):

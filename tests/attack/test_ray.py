@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,20 +29,21 @@ STRANGER = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False);
 
 def test_a_cluster_of_our_own(tmp_path: Path) -> None:
     model, photos = make_model(tmp_path / "tiny"), make_pictures(tmp_path / "in", 4)
-    methods = [{"name": "paseo", "settings": {"steps": 200}}]
+    methods = [{"name": "paseo", "settings": {"steps": 1000}}]
     folder = planned(
         tmp_path / "run", model, photos, tasks=["sr4"], methods=methods, data={"path": str(photos)}
     )
     words = ["bench", "run", folder, "--engine", "ray", "--workers", 1, "--json", "-"]
     command = [sys.executable, "-m", "paseo", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        at_work = awaited(lambda: named(child.pid, "ray::compute_unit"), child)
+        awaited(lambda: named(child.pid, "ray::compute_unit"), child)
         seen = listening(child.pid)
         assert len(seen) > 3
         assert all(on_loopback(address) for _, address, _ in seen), seen
         port = next(port for name, _, port in seen if "gcs_server" in name)
         assert not let_in(f"127.0.0.1:{port}")
-        at_work[0].kill()
+        while not killed(awaited(lambda: named(child.pid, "ray::compute_unit"), child)[0]):
+            pass  # it had come to its end: the next one
         out, told = child.communicate(timeout=600)
     assert child.returncode == 0, told
     assert json.loads(out)["done"] == 4
@@ -54,6 +56,15 @@ def awaited(look: Callable[[], list[Any]], child: subprocess.Popen[str]) -> list
         assert time.monotonic() < deadline
         time.sleep(0.1)
     return found
+
+
+def killed(process: Any) -> bool:
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
+        return True
+    return False
 
 
 def named(parent: int, name: str) -> list[Any]:

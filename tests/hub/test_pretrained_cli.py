@@ -79,7 +79,11 @@ def test_what_is_wrong_is_one_line(
     tiny_folder: Callable[[str], Path], small: Path, operator: Path, tmp_path: Path
 ) -> None:
     base = ("restore", small, "-o", tmp_path, "--task", "sr4", "--device", "cpu", "--model")
-    none = paseo(*base, tiny_folder("sd3"))
+    strange = tmp_path / "strange"  # another scale is another latent space, for which nothing is shipped
+    shutil.copytree(tiny_folder("sd3"), strange)
+    config = json.loads((strange / "vae" / "config.json").read_text()) | {"scaling_factor": 0.7}
+    (strange / "vae" / "config.json").write_text(json.dumps(config))
+    none = paseo(*base, strange)
     assert none.exit_code == 2
     assert "without an operator for 'sr4'" in none.output
     other = paseo(*base, tiny_folder("sd"), "--operator", operator)

@@ -55,6 +55,16 @@ def test_a_sheet_is_the_same_for_the_same_seed_and_any_batch(tmp_path: Path) -> 
     assert json.loads((tmp_path / "a.json").read_text())["count"] == 3
 
 
+def test_a_local_prior_draws_at_any_size_of_whole_cells(tmp_path: Path) -> None:
+    words = ["sample", "--count", "1", "--steps", "3", "-o", str(tmp_path / "a.png"), "--size"]
+    assert run.invoke(app, [*words, "160"]).exit_code == 0
+    assert Image.open(tmp_path / "a.png").width >= 160
+    refused = run.invoke(app, [*words[:6], str(tmp_path / "b.png"), "--size", "100"])
+    assert refused.exit_code == 2
+    assert "multiple of 32" in refused.output
+    assert not (tmp_path / "b.png").exists()
+
+
 def test_too_few_images_to_compare_with(tmp_path: Path) -> None:
     samples = Path("paseo/models/faces-128/samples").resolve()
     result = run.invoke(

@@ -18,11 +18,11 @@ from paseo.codecs.embedded import EmbeddedCodec
 from paseo.degrade import task
 from paseo.errors import BadInput
 from paseo.metrics.lpips import weights_available
-from paseo.models import load_model
+from paseo.models import AUTO, DEFAULT, load_model
 from paseo.operators.store import load_operator
 from paseo.train.codec import CodecTraining, train_codec
 from paseo.train.data import load_images
-from paseo.train.export import half, write_model_config, write_weights
+from paseo.train.export import half, load_codec, write_model_config, write_weights
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import clean_latents, encode
 from paseo.train.loop import session
@@ -432,3 +432,9 @@ def _two(folder: Path) -> Path:
     for i in range(2):
         picture(i).save(folder / f"{i}.png")
     return folder
+
+
+def test_a_training_that_names_no_model_learns_for_the_default_one(tmp_path):
+    assert OperatorTraining(out=tmp_path, data=tmp_path, task="sr4").model == AUTO
+    assert PriorTraining(out=tmp_path, data=str(tmp_path)).model == AUTO
+    assert load_codec(AUTO).latent_space == DEFAULT

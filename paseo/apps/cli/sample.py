@@ -22,6 +22,9 @@ def sample(
         typer.Option(help="Images to compare with: their test part, and their training part as floor."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first image.")] = 0,
+    size: Annotated[
+        int | None, typer.Option(min=8, help="Side in pixels; the trained one unless given.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images computed at the same time.")] = 16,
     json: JsonOption = None,
 ) -> None:
@@ -29,6 +32,7 @@ def sample(
 
     \b
       paseo sample                                       64 images, eight to a row
+      paseo sample --count 8 --size 512 --batch 1        larger ones, where the prior is local
       paseo sample -m runs/faces/model --seed 100        of your own prior
       paseo sample --count 256 --data faces              and their kernel distance from held-out faces
     """
@@ -38,7 +42,7 @@ def sample(
 
     loaded = load_model(model)
     with progress(count, "sample", "image") as bar:
-        images = draw_images(loaded, count, seed, steps, batch, bar.update)
+        images = draw_images(loaded, count, seed, steps, batch, bar.update, size)
     found = {} if data is None else distances(images, data).to_json()
     picture = save_png(out, sheet(images))
     lines = [
@@ -46,5 +50,13 @@ def sample(
         f"{d['images'][0]} images)"
         for name, d in found.items()
     ]
-    facts = {"model": model, "count": count, "steps": steps, "seed": seed, "picture": str(picture), **found}
+    facts = {
+        "model": model,
+        "count": count,
+        "steps": steps,
+        "seed": seed,
+        "size": images.shape[-1],
+        "picture": str(picture),
+        **found,
+    }
     emit(json, facts, "\n".join([*lines, str(picture)]))

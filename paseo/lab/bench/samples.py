@@ -15,6 +15,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from paseo.base import NeedsMultiple
+from paseo.errors import BadInput
 from paseo.images import to_unit
 from paseo.lab.bench.pictures import load_pictures, stack
 from paseo.metrics import KernelDistance, kernel_distance, vgg_features
@@ -23,7 +25,7 @@ from paseo.noise import Noise
 from paseo.samplers.unconditional import unconditional
 from paseo.sheet import contact_sheet
 
-COLUMNS, LARGEST = 8, 64  # of the sheet
+WIDTH, LARGEST = 1024, 64  # of the sheet: pixels of a row, images
 
 
 def draw_images(
@@ -33,17 +35,22 @@ def draw_images(
     steps: int,
     batch: int = 16,
     tick: Callable[[int], Any] = lambda n: None,
+    size: int | None = None,
 ) -> Tensor:
-    """(count, 3, s, s) in [0,1]; image i has the seed `seed + i`."""
-    parts = list(_batches(model, count, seed, steps, batch, tick))
-    return torch.cat(parts)
+    """(count, 3, s, s) in [0,1], s the trained side unless given; image i has the seed `seed + i`."""
+    size = size or model.size
+    unit = model.codec.factor * (model.prior.multiple if isinstance(model.prior, NeedsMultiple) else 1)
+    if size % unit:
+        raise BadInput(f"size={size} is no multiple of {unit}, which the model {model.name} needs.")
+    return torch.cat(list(_batches(model, size, count, seed, steps, batch, tick)))
 
 
 @torch.no_grad()
 def _batches(
-    model: Model, count: int, seed: int, steps: int, batch: int, tick: Callable[[int], object]
+    model: Model, size: int, count: int, seed: int, steps: int, batch: int, tick: Callable[[int], object]
 ) -> Iterator[Tensor]:
-    latent = tuple(model.codec.encode(torch.zeros(1, 3, model.size, model.size)).shape[1:])
+    cells = size // model.codec.factor
+    latent = (model.latent_channels, cells, cells)
     for first in range(0, count, batch):
         seeds = [seed + i for i in range(first, min(first + batch, count))]
         z = unconditional(model.prior, (len(seeds), *latent), Noise(seeds), steps)
@@ -52,11 +59,10 @@ def _batches(
 
 
 def sheet(images: Tensor) -> Image.Image:
-    """Up to 64 of the images, eight to a row."""
-    shown = list(images[:LARGEST])
-    return contact_sheet(
-        [shown[i : i + COLUMNS] for i in range(0, len(shown), COLUMNS)], side=images.shape[-1]
-    )
+    """Up to 64 of the images, as many in a row as 1,024 pixels hold."""
+    shown, side = list(images[:LARGEST]), images.shape[-1]
+    columns = max(1, WIDTH // side)
+    return contact_sheet([shown[i : i + columns] for i in range(0, len(shown), columns)], side=side)
 
 
 @dataclass(frozen=True)

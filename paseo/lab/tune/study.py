@@ -61,8 +61,8 @@ def alone(path: Path) -> Generator[None]:
 
 def _check_whole(path: Path) -> None:
     with (
-        readable(path),
-        closing(sqlite3.connect(f"file:{path.resolve().as_posix()}?mode=ro", uri=True)) as found,
+        readable(path),  # rw: what a killed process left half-written is rolled back first
+        closing(sqlite3.connect(f"file:{path.resolve().as_posix()}?mode=rw", uri=True)) as found,
     ):
         told = found.execute("pragma quick_check(1)").fetchone()
     if told != ("ok",):
