@@ -65,6 +65,7 @@ figures: $(VENV)/.stamp-ui
 	@set -e; for name in quickstart settings uncertainty; do $(TEST_ENV) $(BIN)/python examples/$$name.py --out docs/images; done
 	$(TEST_ENV) $(BIN)/paseo demo --out $(OUT)/demo
 	$(BIN)/python -c "from PIL import Image; Image.open('$(OUT)/demo/demo.png').convert('RGB').save('docs/images/demo.jpg', quality=90)"
+	$(TEST_ENV) $(BIN)/python docs/figures/symptoms.py docs/images/what-happened.jpg
 	$(TEST_ENV) $(BIN)/python docs/figures/page.py docs/images/page.jpg
 
 lint: $(VENV)/.stamp

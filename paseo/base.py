@@ -179,6 +179,9 @@ class BindsDegradation(Protocol):
         ...
 
 
+SPREAD = "_std"  # of a found parameter, beside it under its name
+
+
 @dataclass(frozen=True)
 class Knob:
     """A parameter of a degradation, in the coordinate in which a search for it takes its steps."""
@@ -187,6 +190,8 @@ class Knob:
     low: float
     high: float
     read: Callable[[float], float] = float  # the coordinate ↦ the number as people know it
+    # (coordinate, ω of rows, ω of columns) ↦ |H| in the spectrum of the measurement; None: not seen there
+    transfer: Callable[[float, Tensor, Tensor], Tensor] | None = None
 
 
 @runtime_checkable
@@ -339,7 +344,7 @@ class Step:
     x: Tensor  # the diffusion state after the step
     z: Tensor  # the clean estimate of the step
     trace: dict[str, Any] = field(default_factory=dict)
-    # parameters of the degradation that a blind run has found so far, one number per sample
+    # parameters of the degradation that a blind run has found, and their spreads, one number per sample
     found: dict[str, list[float]] = field(default_factory=dict)
 
 

@@ -35,7 +35,8 @@ class Restored:
     seeds: tuple[int, ...]  # image i is the draw of seeds[i]
     nfe: int  # denoiser calls, each serving the whole batch
     seconds: float  # from encoding to decoding
-    # parameters of the degradation that were found (`PASEO(blind=…)`), one number per draw
+    # parameters of the degradation that were found (`PASEO(blind=…)`), and NAME_std how far each may be off,
+    # one number per draw
     found: dict[str, list[float]] = field(default_factory=dict)
     windows: Windows | None = None  # that the canvas was walked in; None: it was taken whole
     record: Mapping[str, Any] | None = None  # how it was made, where `paseo.restore` chose what was left open

@@ -32,7 +32,7 @@ from paseo.base import (
     ignore,
 )
 from paseo.degrade import Task
-from paseo.degrade.carry import carry_over
+from paseo.degrade.carry import carry_over, found_share
 from paseo.errors import BadInput, Unsupported, out_of_memory
 from paseo.images import to_tensor
 from paseo.memory import Choice, tiling
@@ -76,9 +76,9 @@ def restore(
     integer that all of them use: an image alone and the same image in a batch have the same restoration.
     `size` is the (H, W) to restore, for measurements that do not tell it (a down-sampled image whose side was
     no multiple of the factor). `carry` is the share of the measurement's detail beyond the codec that is
-    carried over (`paseo.degrade.carry`). `windows` says how a large canvas is walked: "auto" takes it whole
-    where it fits into memory, "off" always, `Windows(side, halo, blend)` in windows of that many latent
-    cells.
+    carried over (`paseo.degrade.carry`); a blind run takes that of what it found. `windows` says how a large
+    canvas is walked: "auto" takes it whole where it fits into memory, "off" always, `Windows(side, halo,
+    blend)` in windows of that many latent cells.
     """
     prior, codec = _parts(model, prior, codec)
     y, noise = _spread(_batch(y, sigma_y), seeds)
@@ -107,7 +107,8 @@ def restore(
             raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
         noted = Noted(watch)
         z = sampler(counted, problem, noise, noted)
-        x = decoded(problem, z, lifted, carry)
+        share = found_share(degradation, noted.found, sigma_y) if noted.found else carry
+        x = decoded(problem, z, lifted, share)
     seconds = time.perf_counter() - start
     return Restored(x, z, tuple(noise.seeds), counted.nfe, seconds, noted.found, tiles.windows)
 
@@ -131,15 +132,16 @@ def way_out(images: int) -> str:
     return fewer + "or " + rest if fewer else rest[0].upper() + rest[1:]
 
 
-def decoded(problem: Problem, z: Tensor, lifted: Tensor, carry: float = 0.0) -> Tensor:
+def decoded(problem: Problem, z: Tensor, lifted: Tensor, carry: Tensor | float = 0.0) -> Tensor:
     """A latent of the problem as images (B,3,H,W) in [0,1], with a share of the detail of the measurement at
     image size that no latent holds.
     """
     if problem.codec is None:
         raise BadInput("This problem has no codec, so nothing can be decoded.")
     x = problem.codec.decode(z)
-    if carry:
-        x = carry_over(x, lifted, problem.codec.decode(problem.y_z), carry)
+    share = torch.as_tensor(carry).to(x)
+    if bool(share.any()):
+        x = carry_over(x, lifted, problem.codec.decode(problem.y_z), share)
     return to_unit(x).clamp(0, 1)
 
 

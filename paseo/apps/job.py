@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from paseo.apps.about import about
 from paseo.apps.inputs import Job
 from paseo.apps.measuring import complete, degradation_for, measured, paste_known
 from paseo.apps.retouch import FacesFound, Retouch
-from paseo.base import Degradation, Watch
+from paseo.base import SPREAD, Degradation, Watch
 from paseo.degrade import Mask
 from paseo.errors import BadInput
 from paseo.files import as_json
@@ -182,12 +182,11 @@ class Restoration:
             parts = [self._pass([*group, *[group[-1]] * (together - len(group))], seeds, watch)]
         images, latents = torch.cat([p.images for p in parts]), torch.cat([p.latents for p in parts])
         seconds = sum(p.seconds for p in parts) / len(group)
-        found = _found(parts) if together == 1 else {}
+        rows = [slice(i * len(seeds), (i + 1) * len(seeds)) for i in range(len(group))]
+        cost = (parts[0].nfe, seconds, parts[0].windows, together)
         return [
-            self._retouched(
-                this, Drawn(x.cpu(), z.cpu(), parts[0].nfe, seconds, parts[0].windows, together, found)
-            )
-            for this, x, z in zip(group, images.split(len(seeds)), latents.split(len(seeds)), strict=False)
+            self._retouched(this, Drawn(images[at].cpu(), latents[at].cpu(), *cost, _found(parts, at)))
+            for this, at in zip(group, rows, strict=True)
         ]
 
     def _alone(self, this: Measured, watch: Watch) -> Drawn:
@@ -323,18 +322,21 @@ class Restoration:
 
 
 def _told(name: str, entry: dict[str, Any]) -> str:
-    spread = "" if entry["std"] is None else f" ± {entry['std']:.2g} over the draws"
+    spread = "" if entry["std"] is None else f" ± {entry['std']:.2g}"
     return f"{name} was found: {entry['mean']:.3g}{spread}"
 
 
-def _found(parts: Sequence[Restored]) -> dict[str, Any]:
-    """Parameters that were found, with their spread over the draws; nothing where none was sought."""
-    found = {}
-    for name in parts[0].found:
-        draws = [value for part in parts for value in part.found[name]]
-        spread = stdev(draws) if len(draws) > 1 else None
-        found[name] = {"mean": fmean(draws), "std": spread, "draws": draws}
-    return found
+def _found(parts: Sequence[Restored], rows: slice) -> dict[str, Any]:
+    """Parameters that were found for one picture, and how far they may be off; nothing where none was
+    sought.
+    """
+    every = {name: [v for part in parts for v in part.found[name]][rows] for name in parts[0].found}
+    spreads = {name: fmean(values) for name, values in every.items() if name.endswith(SPREAD)}
+    return {
+        name: {"mean": fmean(draws), "std": spreads.get(name + SPREAD), "draws": draws}
+        for name, draws in every.items()
+        if not name.endswith(SPREAD)
+    }
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -26,7 +26,7 @@ from torch import Tensor
 from paseo.apps.inputs import Job
 from paseo.apps.job import Plan, Restoration
 from paseo.apps.wishes import Wishes, asked, takes
-from paseo.base import BindsNoise, Codec, Degradation, LatentOperator, Prior, Sampler, Watch, ignore
+from paseo.base import SPREAD, BindsNoise, Codec, Degradation, LatentOperator, Prior, Sampler, Watch, ignore
 from paseo.degrade import Custom, Mask, Task, user_task
 from paseo.degrade.detect import examine
 from paseo.errors import BadInput, MissingWeights
@@ -136,7 +136,8 @@ def restore(
         given,
         drawn.nfe,
         drawn.seconds,
-        {name: list(entry["draws"]) for name, entry in drawn.found.items()},
+        {name: list(entry["draws"]) for name, entry in drawn.found.items()}
+        | {name + SPREAD: [entry["std"]] * len(given) for name, entry in drawn.found.items()},
         drawn.windows,
         record=record,
         origin=picture.origin,

@@ -6,7 +6,7 @@ y − D(E(y)) is the detail that an encoding loses. A mild degradation leaves th
 restoration without it would be worse than the picture it started from; a strong one has put its own marks
 there. The share a is a product over what was done, from 1 (hardly anything) to 0:
 
-    jpeg          1 up to a coarseness of 3.2 (quality 57), 0 from 4.7 (quality 20), straight in between
+    jpeg          1 up to a coarseness of 3.95 (quality 35), 0 from 5.2 (quality 14), straight in between
     blur, motion  exp(−σ²), σ the widest width in px
     down-sampling what falls to 0 at a factor of 2: the finest detail was not measured
     noise         1 / (1 + (σ/0.01)²): detail and noise are carried alike
@@ -16,18 +16,19 @@ there. The share a is a product over what was done, from 1 (hardly anything) to 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from paseo.base import Degradation
 from paseo.degrade.common import Size
-from paseo.degrade.family import numbers_of, parts_of
+from paseo.degrade.family import numbers_of, parts_of, with_found
 from paseo.degrade.mask import Masking
 from paseo.errors import Unsupported
 
-_CLEAN, _GONE = 3.2, 4.7  # coarseness of a JPEG at which all and nothing is carried
+_CLEAN, _GONE = 3.95, 5.2  # coarseness of a JPEG at which all and nothing is carried
 _NOISE = 0.01  # σ at which half is carried
 _LOOK = 12  # pixels around a hole whose encoding the hole disturbs
 
@@ -49,6 +50,18 @@ def carried_share(degradation: Degradation, sigma_y: float, size: Size) -> Tenso
             hole = F.max_pool2d(1 - part.observed_at(*size), 2 * _LOOK + 1, stride=1, padding=_LOOK)
             share = share * (1 - hole)
     return share
+
+
+def found_share(
+    degradation: Degradation, found: Mapping[str, Sequence[float]], sigma_y: float
+) -> Tensor | float:
+    """a (B, 1, 1, 1) by the parameters that a blind run has found, instead of those it was told."""
+    try:
+        told = numbers_of(parts_of(degradation))
+    except Unsupported:
+        return 0.0
+    rows = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+    return torch.tensor([share_of(with_found(told, row), sigma_y) for row in rows]).view(-1, 1, 1, 1)
 
 
 def share_of(numbers: Mapping[str, float], sigma_y: float = 0.0) -> float:

@@ -1,8 +1,7 @@
 """What happened to a picture, read off its file: the JPEG quality from the quantisation tables, the noise
 from the pixels.
 
-    quality   the standard's tables scaled by libjpeg's rule are recognised exactly, as are mozjpeg's; any
-              other table (cameras, Photoshop) has the quality whose standard tables lie nearest
+    quality   from the quantisation tables (jpeg_file.py)
     earlier   the quality of a JPEG that was saved again since, without loss or at a high quality: its grid is
               still in the pixels (blocks.py)
     noise     σ = median |d| / 0.6745 over the diagonal details d of a wavelet where the picture is smooth,
@@ -16,35 +15,17 @@ quality 85, or with colours stored at half the size, no noise can be read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from PIL.JpegImagePlugin import JpegImageFile
 from torch import Tensor
 
 from paseo.degrade.blocks import quality_in_pixels
 from paseo.degrade.common import check_images
-from paseo.degrade.jpeg_tables import quantisation_tables, table_scale
-from paseo.errors import BadInput
+from paseo.degrade.jpeg_file import JpegFile, read_jpeg
 
-Maker = Literal["libjpeg", "mozjpeg", "other"]
-
-# N. Robidoux's table, mozjpeg's default for luma and chroma; symmetric but for two entries
-_MOZJPEG = (
-    (16, 16, 16, 18, 25, 37, 56, 85),
-    (16, 17, 20, 27, 34, 40, 53, 75),
-    (16, 20, 24, 31, 43, 62, 91, 135),
-    (18, 27, 31, 40, 53, 74, 106, 156),
-    (25, 34, 43, 53, 69, 94, 131, 189),
-    (37, 40, 62, 74, 94, 124, 169, 238),
-    (56, 53, 91, 106, 131, 169, 226, 311),
-    (85, 75, 135, 156, 189, 238, 311, 418),
-)
 FINE_QUALITY = 92  # from here on a JPEG shows nothing that is worth a restoration
 FINE_NOISE = 0.012  # and up to here noise does not
 READABLE = 85  # quality from which noise survives the compression
@@ -52,25 +33,6 @@ _ROUNDING = 1 / (255 * math.sqrt(12))  # std of the rounding to 8 bit
 _HIGH = 80  # quality of a file from which an earlier JPEG still shows
 _TOLD = 10  # difference in quality from which a given task contradicts the file
 _SMOOTH, _BLOCK, _ENOUGH, _CLIPPED = (0.02, 0.1, 0.3), 8, 24, 0.4
-
-
-@dataclass(frozen=True)
-class JpegFile:
-    """What a JPEG file says of its compression."""
-
-    quality: int  # of the standard tables that do the same to a picture: what an operator is to be told
-    typed: int  # what its encoder was asked for, as far as its tables are known; else the quality
-    maker: Maker
-    misfit: float  # RMS of log(table / nearest standard table); 0 = exact
-    subsampling: str  # of the colours: 4:4:4, 4:2:2, 4:2:0 or grey
-
-    def __str__(self) -> str:
-        near = (
-            ""
-            if self.maker == "libjpeg"
-            else f" ({self.maker} tables, nearest standard quality {self.quality})"
-        )
-        return f"JPEG of quality {self.typed}{near}, colours {self.subsampling}"
 
 
 @dataclass(frozen=True)
@@ -132,73 +94,6 @@ def contradiction(quality: int, found: Found) -> str | None:
     return (
         f"The task says JPEG of quality {quality}, but the file says: {found}. Restored as "
         f"jpeg:{quality} it may come out worse; try jpeg:{found.quality}."
-    )
-
-
-# ------------------------------------------------------------------------------------------------- JPEG
-
-
-def read_jpeg(image: Image.Image) -> JpegFile | None:
-    """The compression of an opened file, None if it is no JPEG (or was loaded and changed, which drops the
-    tables).
-    """
-    if not isinstance(image, JpegImageFile) or not image.quantization:
-        return None
-    return fit_quality(image.quantization, _subsampling(image))
-
-
-def fit_quality(tables: Mapping[int, Sequence[int]], subsampling: str = "4:2:0") -> JpegFile:
-    """The quality of quantisation tables as Pillow gives them: 0 is luma, 1 chroma, rows of 8×8 one after the
-    other.
-    """
-    given = [torch.tensor(list(tables[key]), dtype=torch.float64) for key in sorted(tables)[:2]]
-    if any(len(t) != 64 or bool((t < 1).any()) for t in given):
-        raise BadInput("A quantisation table has 64 entries from 1.")
-    standard = _misfits(given, _standard())
-    quality = int(standard.argmin()) + 1
-    misfit = float(standard[quality - 1])
-    if misfit == 0:
-        return JpegFile(quality, quality, "libjpeg", 0.0, subsampling)
-    others = _misfits(given, _mozjpeg())
-    typed = int(others.argmin()) + 1
-    if float(others[typed - 1]) == 0:
-        return JpegFile(quality, typed, "mozjpeg", misfit, subsampling)
-    return JpegFile(quality, quality, "other", misfit, subsampling)
-
-
-def _misfits(given: list[Tensor], known: Tensor) -> Tensor:
-    """(100,): for each quality the RMS of log(given / known), low frequencies counted more and luma twice."""
-    u = torch.arange(8, dtype=torch.float64)
-    weight = (1 / (1 + u[:, None] + u)).flatten()
-    total = torch.zeros(100, dtype=torch.float64)
-    norm = 0.0
-    for plane, (table, share) in enumerate(zip(given, (2.0, 1.0), strict=False)):
-        d = (table.log() - known[:, plane].log()).square()
-        total += share * (weight * d).sum(1)
-        norm += share * float(weight.sum())
-    return (total / norm).sqrt()
-
-
-@lru_cache(maxsize=1)
-def _standard() -> Tensor:
-    """(100, 2, 64): the standard's tables at qualities 1 … 100."""
-    return torch.stack([torch.stack(quantisation_tables(q)).flatten(1).double() for q in range(1, 101)])
-
-
-@lru_cache(maxsize=1)
-def _mozjpeg() -> Tensor:
-    base = torch.tensor(_MOZJPEG).flatten()
-    scaled = [((base * table_scale(q) + 50) // 100).clamp(1, 255).double() for q in range(1, 101)]
-    return torch.stack([torch.stack([t, t]) for t in scaled])
-
-
-def _subsampling(image: JpegImageFile) -> str:
-    layers = image.layer  # (component, horizontal, vertical, table) of each plane
-    if not layers or len(layers) < 3:
-        return "grey"
-    ratio = (layers[0][1] // max(layers[1][1], 1), layers[0][2] // max(layers[1][2], 1))
-    return {(1, 1): "4:4:4", (2, 1): "4:2:2", (2, 2): "4:2:0", (1, 2): "4:4:0", (4, 1): "4:1:1"}.get(
-        ratio, f"{ratio[0]}×{ratio[1]}"
     )
 
 

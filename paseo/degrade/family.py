@@ -14,7 +14,7 @@ Chains are described in the order blur, down-sampling, noise, JPEG: that of a ca
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -97,6 +97,16 @@ def _other_numbers(parts: Sequence[Degradation]) -> dict[str, float]:
         "jpeg": float(bool(jpegs)),
         "coarseness": math.log2(1 + scale / 10),
     }
+
+
+def with_found(numbers: Mapping[str, float], found: Mapping[str, float]) -> dict[str, float]:
+    """c with the blur's width σ and the factor that were found, where they were."""
+    told = dict(numbers)
+    if "sigma" in found:
+        told |= {"width_xx": found["sigma"], "width_xy": 0.0, "width_yy": found["sigma"]}
+    if "factor" in found:
+        told["octaves"] = math.log2(found["factor"])
+    return told
 
 
 def seen_blocks(observed: Tensor, factor: int) -> Tensor:

@@ -74,7 +74,7 @@ class Typed:
     def kin(self) -> str:
         """The paper's task whose settings fit best: that of the part which destroys most in kind."""
         words = {part.word.name: part.values for part in self.parts}
-        if "sr" in words and words["sr"]["factor"] > 1:
+        if "sr" in words and (words["sr"]["factor"] > 1 or len(words) == 1):  # sr:1 is large again
             return "sr8" if words["sr"]["factor"] > 6 else "sr4"
         if "blur" in words or "motion" in words:
             return "blur"

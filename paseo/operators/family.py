@@ -14,6 +14,8 @@ from typing import Any
 
 from paseo.errors import BadInput
 
+PAPER_NOISE = 0.01  # σ_y at which the errors were measured
+_NOISE = "noise:"
 _NEAR = 1e-3  # squared distance at which a measured error is taken as it is
 
 
@@ -75,15 +77,27 @@ class Family:
 
     def residual_at(self, numbers: Mapping[str, float]) -> tuple[float, ...]:
         """RMS error per channel at c; empty where none was measured."""
-        if not self.errors:
+        measured = self.errors
+        if any(numbers.values()):  # those without numbers belong to masks and noise, which c does not tell
+            measured = tuple(e for e in self.errors if any(e.numbers.values())) or measured
+        if not measured:
             return ()
-        weights = [1 / (_NEAR + self._distance(numbers, e.numbers)) ** 2 for e in self.errors]
+        weights = [1 / (_NEAR + self._distance(numbers, e.numbers)) ** 2 for e in measured]
         total = sum(weights)
-        channels = zip(*(e.residual for e in self.errors), strict=True)
+        channels = zip(*(e.residual for e in measured), strict=True)
         return tuple(
             math.exp(sum(w * math.log(v) for w, v in zip(weights, values, strict=True)) / total)
             for values in channels
         )
+
+    def noise_error(self, sigma_y: float) -> float:
+        """RMS of the encoded noise of a measurement, where it is more than the paper's: in proportion to that
+        of the probe "noise:SIGMA", 0 without one.
+        """
+        probes = [e for e in self.errors if e.task.startswith(_NOISE) and not any(e.numbers.values())]
+        if not probes or sigma_y <= PAPER_NOISE:
+            return 0.0
+        return probes[0].rms * sigma_y / float(probes[0].task.removeprefix(_NOISE))
 
     def _distance(self, a: Mapping[str, float], b: Mapping[str, float]) -> float:
         total = 0.0

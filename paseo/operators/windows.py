@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from paseo.base import KnowsResidual, LatentOperator, LocalOperator
+from paseo.base import HasKnobs, Knob, KnowsResidual, LatentOperator, LocalOperator
+from paseo.errors import BadInput
 from paseo.linalg.jacobian import Linearization, linearize
 from paseo.windows import Area, Cover, add, canvas_like
 
@@ -37,6 +38,18 @@ class WindowedOperator:
     def residual(self) -> Tensor | None:
         """The operator's own error per channel, where it knows it."""
         return self.operator.residual if isinstance(self.operator, KnowsResidual) else None
+
+    def knobs(self) -> dict[str, Knob]:
+        """What the operator itself can be turned to."""
+        return self.operator.knobs() if isinstance(self.operator, HasKnobs) else {}
+
+    def turned(self, values: dict[str, float]) -> WindowedOperator:
+        """The operator with other parameters, on the same windows."""
+        if not isinstance(self.operator, HasKnobs) or not values.keys() <= self.knobs().keys():
+            raise BadInput(f"This operator has no {', '.join(values)} to be turned: take that of a family.")
+        other = self.operator.turned(values)
+        assert isinstance(other, LocalOperator)  # a turn does not change what it is
+        return WindowedOperator(other, self.cover, self.keep)
 
     def at(self, area: Area) -> LatentOperator:
         """H_k, made once."""

@@ -60,7 +60,7 @@ def resolve(request: Request) -> Recipe:
     choice = _choice(request, bool(mask), learned, model, name, degradation)
     preset, reason = kept.preset, ""
     if request.sampler is None and not kept.own:
-        sampler, reason = believed(preset.sampler, choice.family, degradation)
+        sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y)
         preset = replace(preset, sampler=sampler)
     operator = _operator(request, bool(mask), choice, model, name)
     if operator.kind == "chain" and request.operator is None:

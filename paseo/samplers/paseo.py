@@ -27,7 +27,7 @@ from paseo.errors import BadInput
 from paseo.linalg import exact_gain, gain_cg
 from paseo.noise import Noise
 from paseo.samplers.anchor import NEAR, Anchor, coefficients
-from paseo.samplers.blind import SHORT, Name, find, runs_for, unknown_names
+from paseo.samplers.blind import Name, find, unknown_names
 from paseo.samplers.correction import PARTS, Parts, Solver
 from paseo.samplers.defect import defect, defect_is_due
 from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
@@ -85,7 +85,7 @@ class PASEO:
 
     @property
     def nfe(self) -> int:
-        return 2 * self.steps - 3 + runs_for(self.blind) * (2 * SHORT - 3)
+        return 2 * self.steps - 3
 
     @property
     def rechecks(self) -> int:
@@ -114,7 +114,7 @@ class PASEO:
     ) -> Tensor:
         check_problem(self, problem, noise)
         # not in the paper: the parameters of the degradation that are to be found
-        problem, found = find(self.blind, replace(self, blind=(), steps=SHORT), prior, problem, noise)
+        problem, found = find(self.blind, problem)
         H = problem.operator
         y_z = problem.y_z.to(torch.promote_types(problem.y_z.dtype, torch.float32))  # η_z needs float32
         points = grid(warped(prior.schedule, self.shift), self.steps, self.eta)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from paseo.degrade import Mask, task
-from paseo.degrade.carry import carried_share, carry_over
+from paseo.degrade.carry import carried_share, carry_over, found_share
 from paseo.trust import vouch
 
 
@@ -47,12 +47,25 @@ def test_it_grows_as_the_degradation_becomes_milder(names: list[str]) -> None:
 
 
 def test_the_ends_that_were_measured() -> None:
-    assert share("jpeg:20") == 0
-    assert 0.4 < share("jpeg:40") < 0.9
-    assert share("jpeg:75") == 1
+    assert share("jpeg:10") == 0
+    assert 0.2 < share("jpeg:20") < 0.6
+    assert share("jpeg:35") == share("jpeg:75") == 1
     assert share("blur:1,sr:2,jpeg:90") == 0
     vouch("torch.nn.functional:relu")
     assert share("torch.nn.functional:relu") == 0  # unknown: nothing is trusted
+
+
+def test_what_was_found_decides_where_the_number_was_not_known() -> None:
+    """One share per sample: that of a run which was told the same."""
+    found = found_share(task("blur:4").degradation, {"sigma": [0.7, 3.0], "sigma_std": [0.1, 0.1]}, 0.01)
+    assert isinstance(found, torch.Tensor)
+    assert found.shape == (2, 1, 1, 1)
+    assert found.flatten().tolist() == pytest.approx([share("blur:0.7"), share("blur:3")], abs=2e-3)
+    enlarged = found_share(task("sr:1").degradation, {"factor": [1.0, 3.0]}, 0.01)
+    assert isinstance(enlarged, torch.Tensor)
+    assert enlarged.flatten().tolist() == [pytest.approx(share("sr:1")), 0]
+    vouch("torch.nn.functional:relu")
+    assert found_share(task("torch.nn.functional:relu").degradation, {"sigma": [1.0]}, 0.01) == 0
 
 
 def test_seen_pixels_are_carried_away_from_the_hole() -> None:

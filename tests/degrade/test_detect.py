@@ -9,8 +9,10 @@ import torch
 from PIL import Image
 
 from paseo.degrade.blocks import quality_in_pixels
-from paseo.degrade.detect import _MOZJPEG, Found, contradiction, examine, fit_quality, noise_level, read_jpeg
-from paseo.degrade.jpeg_tables import quantisation_tables, table_scale
+from paseo.degrade.detect import Found, contradiction, examine, noise_level
+from paseo.degrade.encoder_tables import PRESETS, STANDARD, scaled
+from paseo.degrade.jpeg_file import fit_quality, read_jpeg
+from paseo.degrade.jpeg_tables import quantisation_tables
 
 
 def photo(side: int = 128) -> Image.Image:
@@ -27,8 +29,14 @@ def saved(image: Image.Image, **options: object) -> Image.Image:
     return Image.open(buffer)
 
 
-def mozjpeg_table(quality: int) -> list[int]:
-    return ((torch.tensor(_MOZJPEG).flatten() * table_scale(quality) + 50) // 100).clamp(1, 255).tolist()
+# what mozjpeg itself wrote with its default table at quality 37, and at 34 with chroma at 14: the first rows
+MOZJPEG_37 = (22, 22, 22, 24, 34, 50, 76, 115)
+MOZJPEG_34_14 = ((24, 24, 24, 26, 37, 54, 82, 125), (57, 57, 57, 64, 89, 132, 200, 303))
+
+
+def tables_of(preset: str, quality: int) -> list[list[int]]:
+    """Luma and chroma as an encoder writes them."""
+    return scaled(preset)[quality - 1].int().tolist()
 
 
 @pytest.mark.parametrize("quality", [*range(5, 100, 5), 1, 100])
@@ -40,13 +48,48 @@ def test_pillow_and_imagemagick_files_are_read_exactly(quality: int) -> None:
     assert (found.quality, found.typed, found.maker, found.misfit) == (quality, quality, "libjpeg", 0)
 
 
-@pytest.mark.parametrize("quality", [*range(5, 100, 5)])
-def test_mozjpeg_files_are_read_exactly_and_have_a_like_quality(quality: int) -> None:
-    table = mozjpeg_table(quality)
-    found = read_jpeg(saved(photo(32), qtables=[table, table]))
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != STANDARD])
+def test_mozjpegs_tables_are_read_exactly(preset: str) -> None:
+    for quality in range(5, 96, 10):
+        found = read_jpeg(saved(photo(32), qtables=tables_of(preset, quality)))
+        assert found is not None
+        assert found.maker == "mozjpeg"
+        # rounding makes flat tables of neighbouring qualities the same
+        assert abs(found.typed - quality) <= (2 if preset == "flat" else 0)
+        if preset == "Robidoux":
+            assert abs(found.quality - quality) <= 6  # its default does about what the standard's do
+            assert f"JPEG of quality {quality} (mozjpeg tables" in str(found)
+
+
+def test_the_tables_are_those_that_mozjpeg_writes() -> None:
+    assert scaled("Robidoux")[36, 0, :8].tolist() == list(MOZJPEG_37)
+    assert scaled("Robidoux")[33, 0, :8].tolist() == list(MOZJPEG_34_14[0])
+    assert scaled("Robidoux")[13, 1, :8].tolist() == [min(v, 255) for v in MOZJPEG_34_14[1]]
+
+
+@pytest.mark.parametrize("preset", [STANDARD, "Robidoux"])
+def test_chroma_that_was_asked_for_by_itself_does_not_change_what_was_typed(preset: str) -> None:
+    luma, chroma = tables_of(preset, 80)[0], tables_of(preset, 55)[1]
+    found = read_jpeg(saved(photo(32), qtables=[luma, chroma]))
     assert found is not None
-    assert (found.typed, found.maker) == (quality, "mozjpeg")
-    assert abs(found.quality - quality) <= 6
+    assert found.typed == 80
+    assert 55 < found.quality < 80  # what the operator is told lies between
+    assert "nearest standard quality" in str(found)
+
+
+def test_entries_beyond_a_byte_are_read() -> None:
+    """mozjpeg's progressive files of low quality hold them."""
+    luma = (scaled("Robidoux")[49, 0] * 6.25 + 0.5).int().tolist()  # quality 8 without the limit of 255
+    assert max(luma) > 255
+    found = fit_quality({0: luma, 1: luma})
+    assert (found.typed, found.maker) == (8, "mozjpeg")
+
+
+def test_a_scale_that_was_not_rounded_is_the_same_quality() -> None:
+    base = scaled(STANDARD)[49]
+    luma, chroma = ((table * (50 / 7) + 0.5).clamp(1, 255).int().tolist() for table in base)  # 5000/7 = 714.3
+    found = fit_quality({0: luma, 1: chroma})
+    assert (found.typed, found.maker) == (7, "libjpeg")
 
 
 @pytest.mark.parametrize("quality", [10, 35, 60, 85])

@@ -145,6 +145,15 @@ def test_errors_between_those_measured_lie_between_them() -> None:
     assert make_net().bind(0.01, Condition({})).residual is None
 
 
+def test_errors_of_masks_and_noise_do_not_count_for_other_damage() -> None:
+    """They have no numbers, and would lie next to every mild degradation."""
+    mild, masks = ErrorAt("sr:2", {"octaves": 1.0}, (0.1,)), ErrorAt("inpaint", {}, (0.9,))
+    family = Family(NAMES, {"octaves": (0.0, 3.0)}, errors=(mild, masks))
+    assert family.residual_at({"octaves": 0.1}) == pytest.approx((0.1,))
+    assert family.residual_at({"octaves": 0.0})[0] == pytest.approx(0.9, rel=0.01)
+    assert Family(NAMES, {}, errors=(masks,)).residual_at({"octaves": 1.0}) == pytest.approx((0.9,))
+
+
 def test_bad_conditions_are_refused() -> None:
     net = make_net()
     with pytest.raises(BadInput, match="family of degradations"):

@@ -15,14 +15,19 @@ import paseo
 from paseo.base import Codec, Prior
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
+from paseo.degrade.family import PARAMETERS, SUBCELLS
 from paseo.degrade.tasks import task
 from paseo.errors import OutOfMemory
-from paseo.memory import CANVAS_BYTES, tiling
+from paseo.memory import CANVAS_BYTES, Choice, tiling
 from paseo.models import load_model
+from paseo.operators.config import OperatorConfig
+from paseo.operators.family import Family
+from paseo.operators.net import OperatorNet
 from paseo.priors.embedded import EmbeddedPrior
 from paseo.priors.local_net import LocalUNet
 from paseo.samplers import PASEO
 from paseo.street import restore
+from paseo.units import to_signed, to_unit
 from paseo.windows import Area, Cover, Windows
 
 GIB = 2**30
@@ -170,3 +175,28 @@ def test_the_result_says_which_windows_were_used(picture: Tensor) -> None:
     )
     assert result.windows == Windows(36, 4, 8)
     assert result.nfe == 2 * SAMPLER.steps - 3
+
+
+def test_a_width_that_is_sought_is_found_in_windows_too(picture: Tensor) -> None:
+    """blind=sigma on a canvas that fits both ways: the same width, and nearly the same picture."""
+    prior, codec = parts()
+    torch.manual_seed(0)
+    net = OperatorNet(OperatorConfig(4, family=Family(PARAMETERS, {}, SUBCELLS, local=True)))
+    y = to_unit(task("blur:2").degradation(to_signed(picture)))
+    choices: tuple[Choice, ...] = ("off", Windows(side=12, halo=2, blend=1))
+    whole, tiled = (
+        restore(
+            y,
+            operator=net.requires_grad_(False),
+            degradation=task("blur:1"),
+            sampler=PASEO(steps=3, operator_noise=0.5, blind=("sigma",)),
+            prior=prior,
+            codec=codec,
+            windows=windows,
+        )
+        for windows in choices
+    )
+    assert tiled.windows == Windows(12, 2, 1)
+    assert tiled.found == whole.found
+    assert whole.found["sigma"][0] > 1.5
+    assert (whole.images - tiled.images).abs().mean() < 0.02
