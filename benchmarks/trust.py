@@ -7,7 +7,8 @@
 `operator` compares values and directions with E∘A∘D of the codec it was trained through, on held-out
 pictures (`measured`: with noise of σ = 0.01, as it will be used), and then with that of a perturbed codec,
 which stands for another autoencoder of the same latent space: its weights are moved at random until its
-encodings differ by a given share of their standard deviation. `noisy` is the error where such a difference is added to both encodings as independent noise.
+encodings differ by a given share of their standard deviation. `noisy` is the error where such a difference
+is added to both encodings as independent noise.
 
 `restore` asks what that costs: the embedded model restores with its own operators, while pictures go through
 a perturbed codec. How large the difference between a tiny codec and its teacher is could not be measured
