@@ -142,13 +142,9 @@ def operator_rows(o: argparse.Namespace) -> Iterator[dict[str, object]]:
             other = perturbed(codec, level, to_signed(x[:4]))
             parts = encoded(other, x)
             for known in chosen:
-                H = told(net, known, other, size)
-                row = {
-                    "task": known.name,
-                    "size": size,
-                    "level": level,
-                    **values(H, other, known, parts, level),
-                }
+                H, H_noisy = (told(net, known, other, size, sigma) for sigma in (0.0, SIGMA))
+                row: dict[str, object] = {"task": known.name, "size": size, "level": level}
+                row |= values(H, H_noisy, other, known, parts, level)
                 if level == 0:
                     few = x[: o.differentiated]
                     check = check_operator(
