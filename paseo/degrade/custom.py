@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,6 @@ from torch import Tensor
 from paseo.degrade.common import Size, check_images, check_size, size_of, to_signed, to_unit
 from paseo.degrade.resize import resize
 from paseo.errors import BadInput, PaseoError, Unsupported
-from paseo.files import is_file
 from paseo.trust import check_vouched, vouch
 
 Range = Literal["unit", "signed"]
@@ -183,7 +183,7 @@ def _load_module(name: str) -> ModuleType:
 
 
 def _load_file(path: Path) -> ModuleType:
-    if not is_file(path):
+    if not os.path.isfile(path):  # pathlib raises where a name is too long
         raise BadInput(f"{path} does not exist.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
