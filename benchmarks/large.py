@@ -2,6 +2,7 @@
 
     python benchmarks/large.py --out out/large                       JPEG of quality 20, 0.25 to 12 megapixels
     python benchmarks/large.py --megapixels 1 --steps 28 --task sr:4   the whole number of steps
+    python benchmarks/large.py --megapixels 1,12 --windows 64          in windows of 64 cells, 512 pixels
 
 The picture is scikit-image's cup of coffee, mirrored until it is large enough: every size has the same
 content. Few steps are enough here; seconds per megapixel and call do not depend on their number. The seam
@@ -24,7 +25,7 @@ from paseo.files import write_json
 from paseo.images import to_pil
 from paseo.lab.text import columns
 from paseo.metrics import Cost
-from paseo.windows import Cover, Windows
+from paseo.windows import Cover, Windows, read_choice
 
 NEAR = 16  # pixels on each side of a border
 
@@ -74,6 +75,9 @@ def main() -> None:
     parser.add_argument("--task", default="jpeg:20")
     parser.add_argument("--model", default="photos")
     parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument(
+        "--windows", default="auto", help="as of `paseo restore`; auto: where memory asks for them"
+    )
     parser.add_argument("--out", type=Path, default=Path("out/large"))
     o = parser.parse_args()
     torch.set_num_threads(1)
@@ -85,7 +89,12 @@ def main() -> None:
         begin = time.process_time()
         with Cost() as cost:
             result = paseo.restore(
-                y[0], task=o.task, model=o.model, settings={"steps": o.steps}, size=truth.shape[-2:]
+                y[0],
+                task=o.task,
+                model=o.model,
+                settings={"steps": o.steps},
+                size=truth.shape[-2:],
+                windows=read_choice(o.windows),
             )
         seconds = time.process_time() - begin
         pixels = truth.shape[-2] * truth.shape[-1] / 1e6
