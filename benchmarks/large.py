@@ -24,8 +24,9 @@ import paseo
 from paseo.files import write_json
 from paseo.images import to_pil
 from paseo.lab.text import columns
+from paseo.memory import read_choice
 from paseo.metrics import Cost
-from paseo.windows import Cover, Windows, read_choice
+from paseo.windows import Cover, Windows
 
 NEAR = 16  # pixels on each side of a border
 
