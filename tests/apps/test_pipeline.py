@@ -467,8 +467,13 @@ def test_masks_that_do_not_fit(pipes: Callable[[str], Any]) -> None:
 # Refusals
 
 
-def test_refusals(pipes: Callable[[str], Any], tiny: Callable[[str], Any]) -> None:
+def test_refusals(
+    pipes: Callable[[str], Any], tiny: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from paseo.apps.pipeline import PaseoPipeline
+    from paseo.models import shipped
+
+    monkeypatch.setattr(shipped, "root", lambda: tmp_path)  # where nothing comes with the package
 
     pipe = pipes("sd")
     with pytest.raises(BadInput, match="trained for 'sr4', not for 'blur'"):

@@ -40,10 +40,10 @@ def test_a_cluster_of_our_own(tmp_path: Path) -> None:
         seen = listening(child.pid)
         assert len(seen) > 3
         assert all(on_loopback(address) for _, address, _ in seen), seen
-        port = next(port for name, _, port in seen if "gcs_server" in name)
-        assert not let_in(f"127.0.0.1:{port}")
         while not killed(awaited(lambda: named(child.pid, "ray::compute_unit"), child)[0]):
             pass  # it had come to its end: the next one
+        port = next(port for name, _, port in seen if "gcs_server" in name)
+        assert not let_in(f"127.0.0.1:{port}")
         out, told = child.communicate(timeout=600)
     assert child.returncode == 0, told
     assert json.loads(out)["done"] == 4

@@ -176,7 +176,7 @@ def test_operators_beside_the_model(tiny_folder: Callable[[str], Path], tmp_path
     ):
         save_operator(OperatorNet(OperatorConfig(4, "sd1", digest, name)), folder / place)
     model = load_diffusers_model(folder, device="cpu")
-    assert model.tasks == ["blur", "sr4"]
+    assert model.tasks == ["blur", "family", "sr4"]  # family: the package's for this latent space
     assert model.operator("sr4").spec.degradation == "sr4"
     with pytest.raises(BadInput, match="not of"):
         model.operator("blur")  # of another autoencoder
