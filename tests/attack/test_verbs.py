@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from paseo.apps.cli.main import app
 
-FEW = max(10, CASES // 10)  # a command costs more than a function
+FEW = max(10, CASES // 20)  # a command costs more than a function
 STEPS = ("--set", "steps=3")
 Case = Callable[[random.Random], None]
 
