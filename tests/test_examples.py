@@ -92,6 +92,7 @@ def test_any_number_of_workers_gives_the_same_files(tmp_path: Path) -> None:
     assert all((tmp_path / "one" / n).read_bytes() == (tmp_path / "two" / n).read_bytes() for n in names)
 
 
+@pytest.mark.slow
 def test_settings_change_the_picture_and_give_a_table(tmp_path: Path) -> None:
     module = example("settings")
     rows = module.main(tmp_path, steps=3)

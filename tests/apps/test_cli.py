@@ -390,6 +390,7 @@ def test_demo_on_a_model_with_samples(model: Path, tmp_path: Path) -> None:
     assert Image.open(tmp_path / "out" / "demo.png").width > 5 * 32
 
 
+@pytest.mark.slow
 def test_demo_without_a_model_shows_the_exact_restoration(tmp_path: Path) -> None:
     result = run("demo", "--exact", "-o", tmp_path, "--json", "-")
     report = json.loads(result.stdout)

@@ -76,6 +76,7 @@ def test_methods_see_the_same_measurement(whole: Path) -> None:
     assert len(seeds) == 2  # one per image, whatever the task and method
 
 
+@pytest.mark.slow
 def test_batches_do_not_depend_on_the_shard(tmp_path: Path, tiny: Path, photos: Path) -> None:
     """Rounding depends on what is computed together, so the plan fixes it."""
     changes = {"batch": 2, "tasks": ["sr4"], "data": {"path": str(photos), "count": 3}}

@@ -38,7 +38,7 @@ def options(tmp_path: Path, tiny: Path, photos: Path, **more: Any) -> dict[str, 
     }
 
 
-LONG = ("ofat", "high-nfe")
+LONG = ("ofat", "high-nfe", "anchors", "inpaint")
 
 
 @pytest.mark.parametrize(

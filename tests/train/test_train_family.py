@@ -109,6 +109,7 @@ def test_a_family_is_learnt_exported_and_bound(
     assert (J(z) * z).sum().item() == pytest.approx((JT(z) * z).sum().item(), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_it_takes_over_a_dedicated_operator(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
     train_operator(settings(tmp_path / "a", data=photos, task="blur", steps=40), codec)
     start = tmp_path / "a" / "operator"

@@ -188,6 +188,7 @@ def test_secant_loss_is_zero_for_the_chain_itself_and_scales_with_the_error(code
     assert losses[1] == pytest.approx(0.3 * (2 / torch.pi) ** 0.5, rel=0.1)  # E|v| of 128 normals of std 0.3
 
 
+@pytest.mark.slow
 def test_matching_the_jacobian_lowers_the_secant_error(
     photos: Path, tmp_path: Path, codec: EmbeddedCodec
 ) -> None:

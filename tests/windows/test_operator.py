@@ -32,6 +32,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [True, False])
 def test_products_are_transposes_and_the_derivative_of_the_value(keep: bool) -> None:
     H = WindowedOperator(operator(), COVER, keep)
