@@ -82,7 +82,8 @@ LEGEND = (
     '<div class="legend"><span>draws agree</span><span class="scale"></span>'
     "<span>differ by ≥ 0.2</span></div>"
 )
-TO_STATUS = "() => document.querySelector('#status').scrollIntoView({block: 'center', behavior: 'smooth'})"
+# with braces: what scrollIntoView returns (a promise, in Chromium 150) would be taken for the run's inputs
+TO_STATUS = "() => {document.querySelector('#status').scrollIntoView({block: 'center', behavior: 'smooth'});}"
 IDLE = '<div class="note quiet">Ready.</div>'
 WAITING = '<div class="note quiet">Waiting for a free place: one run at a time.</div>'
 

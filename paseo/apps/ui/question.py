@@ -136,6 +136,15 @@ def _events(gr: ModuleType, state: PageState, ask: Widgets) -> None:
     ask["way"].change(lambda w: gr.update(visible=w == SHOW), ask["way"], ask["fit"], **quick)
     _slider_events(gr, ask, quick)
 
+    def of_way(way: str, model: str, task: str) -> Update:
+        """A degraded picture may say itself what happened to it; a sharp one is spoilt as chosen."""
+        known = [name for _, name in state.task_choices(model)]
+        if way == OWN and AUTO in known:
+            return gr.update(value=AUTO)
+        return gr.update(value=known[0]) if task == AUTO and known else gr.update()
+
+    ask["way"].change(of_way, [ask["way"], ask["model"], ask["task"]], ask["task"], **quick)
+
     def of_model(model: str) -> tuple[Update, Update]:
         choices, presets = state.task_choices(model), state.preset_choices(model)
         task = gr.update(choices=choices, value=choices[0][1] if choices else None)
@@ -167,4 +176,4 @@ def _slider_events(gr: ModuleType, ask: Widgets, quick: dict[str, object]) -> No
 
     ask["task"].change(of_task, ask["task"], [*sliders, ask["sigma"], ask["told"]], **quick)
     for slider in sliders:
-        slider.release(of_slider, [ask["task"], *sliders], ask["told"], **quick)
+        slider.change(of_slider, [ask["task"], *sliders], ask["told"], **quick)

@@ -78,10 +78,10 @@ def path_only(payload: Any) -> str | None:
 
 
 def samples_of(models: tuple[str, ...]) -> list[str]:
-    """The pictures that come with the models."""
-    folders = [ROOT / m / "samples" for m in models]
-    found = [p for f in dict.fromkeys(folders) if f.is_dir() for p in f.iterdir() if p.suffix in EXTENSIONS]
-    return [str(p) for p in sorted(found)]
+    """The pictures that come with the models, the first one's first."""
+    folders = dict.fromkeys(ROOT / m / "samples" for m in models)
+    found = [p for f in folders if f.is_dir() for p in sorted(f.iterdir()) if p.suffix in EXTENSIONS]
+    return [str(p) for p in found]
 
 
 def own_picture(state: PageState, path: str) -> str:

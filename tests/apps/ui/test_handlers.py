@@ -32,7 +32,7 @@ from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.look import bar, note
 from paseo.apps.ui.results import ShownResult
 from paseo.apps.ui.server import usable_port
-from paseo.apps.ui.wiring import uploads_only
+from paseo.apps.ui.wiring import samples_of, uploads_only
 from paseo.apps.ui.work import RunProgress
 from paseo.errors import BadInput, Cancelled
 from paseo.faces import weights, weights_available
@@ -334,6 +334,17 @@ def test_the_form_asks_for_faces_and_the_command_line_says_so(state: PageState) 
     assert prepared.plan.recipe.faces == "faces-128"
     assert "--faces" in prepared.command
     assert "--faces" not in prepare(Form(str(SAMPLE)), state.root, 128).command
+
+
+def test_restore_hands_nothing_of_the_browser_to_gradio() -> None:
+    assert look.TO_STATUS.startswith("() => {")  # what a script returns is taken for the inputs of the run
+    assert look.TO_STATUS.endswith(";}")
+
+
+def test_the_samples_of_the_default_model_come_first() -> None:
+    shown = [Path(p).parent.parent.name for p in samples_of(("photos", "faces-128"))]
+    assert shown[0] == "photos"
+    assert shown == sorted(shown, key=lambda name: name != "photos")
 
 
 def test_a_warning_stands_beside_the_misfit() -> None:
