@@ -10,6 +10,10 @@ be checked without running anything.
     python benchmarks/page.py --main out/bench --earlier
 
 takes methods that the runs leave out from benchmarks/results, and keeps the page's pictures and studies.
+
+    python benchmarks/page.py --photos out/photos
+
+writes the section on photographs anew and leaves the rest of the page as it is.
 """
 
 from __future__ import annotations
@@ -53,6 +57,21 @@ under `earlier`, the
 [model card](paseo/models/faces-128/README.md) counts the rest.
 """
 STUDIES = "## The paper's experiments at this scale"
+PHOTOS = "## Photographs: the model `photos`"
+ABOUT_PHOTOS = """The paper's COCO half at this scale: held-out photographs at 128 px (the middle of each), the model's one \
+operator for the whole family, no text.
+`paseo` is the default (recall, weights from the operator's errors, on inpainting the mask), `paseo-paper` Algorithm 2 as \
+printed: weights of one, on
+inpainting soft weights and *no mask*, expansion at z, arc anchor, no recall, no recheck; four trials per task on eight \
+validation photographs. Both
+know the degradation and its numbers through the operator alone.
+
+```
+paseo bench plan benchmarks/photos.yaml -o out/photos --set "data={{path: photos-256/test.tar, part: all, count: {count}, size: 128}}"
+paseo bench run out/photos
+python benchmarks/page.py --photos out/photos
+```
+"""
 COMMANDS = (
     "paseo train faces --help                       # where FACES comes from: any folder or tar of the "
     "synthetic faces",
@@ -72,7 +91,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--main", type=Path, required=True, help="folder of the run of faces-128.yaml")
+    parser.add_argument("--main", type=Path, help="folder of the run of faces-128.yaml")
+    parser.add_argument("--photos", type=Path, help="folder of the run of photos.yaml")
     parser.add_argument("--equal", type=Path, help="folder of the run of faces-128-equal.yaml")
     parser.add_argument(
         "--studies", type=Path, help="folder of NAME.json and NAME.txt of `paseo reproduce NAME`"
@@ -82,6 +102,16 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=HERE.parent / "BENCHMARKS.md")
     o = parser.parse_args()
+    if o.main is None and o.photos is None:
+        parser.error("one of --main and --photos is needed")
+    if o.main is not None:
+        whole_page(o)
+    if o.photos is not None:
+        put(o.out, PHOTOS, "\n".join(photographs(aggregate.load(o.photos))), before=STUDIES)
+    print(o.out)
+
+
+def whole_page(o: argparse.Namespace) -> None:
     bench, equal = (
         read(o.main, "main", o.earlier),
         read(o.equal or (o.main if o.earlier else None), "equal", o.earlier),
@@ -101,10 +131,27 @@ def main() -> None:
         parts += [overview_table(equal, name).markdown() for name in ("lpips", "psnr")]
         parts += [table.markdown() for table in tables(equal, cost=True)[1:]]
         keep(equal, "equal")
-    parts += studies(o.studies) if o.studies else []
+    kept = [section(o.out, PHOTOS)] if PHOTOS in o.out.read_text(encoding="utf-8") else []
+    parts += kept + (studies(o.studies) if o.studies else [])
     parts += [section(o.out, STUDIES)] if o.earlier and not o.studies else []
     write_text(o.out, "\n".join(parts))
-    print(o.out)
+
+
+def photographs(bench: Bench) -> list[str]:
+    keep(bench, "photos")
+    about = ABOUT_PHOTOS.format(count=bench.config.data.count)
+    parts = [f"{PHOTOS}\n", about, *conditions(bench), overview_table(bench, "psnr").markdown()]
+    return [*parts, *(table.markdown() for table in tables(bench, cost=True))]
+
+
+def put(page: Path, title: str, text: str, before: str) -> None:
+    """The section with that title: in place of the one that is there, or before another."""
+    whole = page.read_text(encoding="utf-8")
+    if title in whole:
+        old = section(page, title).rstrip()
+        write_text(page, whole.replace(old, text.rstrip()))
+    else:
+        write_text(page, whole.replace(before, f"{text.rstrip()}\n\n{before}", 1))
 
 
 def read(run: Path | None, name: str, earlier: bool) -> Bench | None:
