@@ -1,5 +1,5 @@
-"""BENCHMARKS.md from finished runs: no figure in it is typed by hand but those of reading.md, which draws the
-conclusions.
+"""BENCHMARKS.md from finished runs: no figure in it is typed by hand but those of reading.md and
+reading-photos.md, which draw the conclusions.
 
     python benchmarks/page.py --main out/bench --equal out/bench-equal --studies out/studies
 
@@ -58,20 +58,6 @@ under `earlier`, the
 """
 STUDIES = "## The paper's experiments at this scale"
 PHOTOS = "## Photographs: the model `photos`"
-ABOUT_PHOTOS = """The paper's COCO half at this scale: held-out photographs at 128 px (the middle of each), the model's one \
-operator for the whole family, no text.
-`paseo` is the default (recall, weights from the operator's errors, on inpainting the mask), `paseo-paper` Algorithm 2 as \
-printed: weights of one, on
-inpainting soft weights and *no mask*, expansion at z, arc anchor, no recall, no recheck; four trials per task on eight \
-validation photographs. Both
-know the degradation and its numbers through the operator alone.
-
-```
-paseo bench plan benchmarks/photos.yaml -o out/photos --set "data={{path: photos-256/test.tar, part: all, count: {count}, size: 128}}"
-paseo bench run out/photos
-python benchmarks/page.py --photos out/photos
-```
-"""
 COMMANDS = (
     "paseo train faces --help                       # where FACES comes from: any folder or tar of the "
     "synthetic faces",
@@ -139,7 +125,7 @@ def whole_page(o: argparse.Namespace) -> None:
 
 def photographs(bench: Bench) -> list[str]:
     keep(bench, "photos")
-    about = ABOUT_PHOTOS.format(count=bench.config.data.count)
+    about = (HERE / "reading-photos.md").read_text().replace("COUNT", str(bench.config.data.count))
     parts = [f"{PHOTOS}\n", about, *conditions(bench), overview_table(bench, "psnr").markdown()]
     return [*parts, *(table.markdown() for table in tables(bench, cost=True))]
 

@@ -27,7 +27,7 @@ from paseo.operators.store import operator_config
 
 FAMILY = "family"  # the folder below a model's operators
 # r over the operator's RMS error, by what was done: the best of 0.2 to 5 on validation photographs, where it
-# gained more than 2 % LPIPS (docs/what-happened.md). Directed blurs have errors that CG would take for detail.
+# gained more than 2 % LPIPS (docs/what-happened.md)
 BELIEVED: dict[type, float] = {
     JPEG: 0.45,
     GaussianBlur: 0.35,
