@@ -37,8 +37,8 @@ from paseo.lab.reproduce.main import findings, measured
 HERE = Path(__file__).parent
 HEAD = """# Benchmarks
 
-Everything here was measured on the embedded model `faces-128` with held-out synthetic faces, which no \
-weight and no setting has seen.
+Everything here but [the section on photographs](#photographs-the-model-photos) was measured on the embedded \
+model `faces-128` with held-out synthetic faces, which no weight and no setting has seen.
 A run survives being killed, goes on where it stopped, and gives the same rows in one process, in several, \
 or on Ray.
 

@@ -31,7 +31,7 @@ FAMILY = "family"  # the folder below a model's operators
 BELIEVED: dict[type, float] = {
     JPEG: 0.45,
     GaussianBlur: 0.35,
-    Downsample: 0.35,
+    Downsample: 0.45,  # 0.3 for a factor of 2, more than 1 for 6
     StretchedBlur: 2.0,
     MotionBlur: 2.0,
 }
