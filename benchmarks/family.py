@@ -43,6 +43,7 @@ NAMES = (
     *(f"blur:{width}" for width in ("0.7", "1", "2", "3", "4.5", "4x1@30")),
     "motion:15@45",
     *(f"sr:{factor}" for factor in (2, 3, 4, 6, 8)),
+    "inpaint",
 )
 VISIBLE, SLACK, DECIBEL, LIKE = 0.05, 0.005, 1.0, 1.03
 
@@ -151,6 +152,12 @@ MASKS: dict[str, Callable[[int], Tensor]] = {  # the hole of a square picture
 # ------------------------------------------------------------------------------------------------ rows
 
 
+def own_operator(model: str, setup: Setup) -> bool:
+    """Whether the model has an operator for that degradation alone."""
+    name = setup.recipe.operator.name  # "": the task's own, or none
+    return name != FAMILY and stored_operator(model, name or setup.task.name) is not None
+
+
 @dataclass(frozen=True)
 class Bench:
     """A model, its operator for the family, and held-out pictures."""
@@ -177,7 +184,7 @@ class Bench:
         """A degradation by its name."""
         folder = self.operator or str(stored_operator(self.model, FAMILY) or "")
         family, own = Setup(self.model, name, operator_path=folder or None), Setup(self.model, name)
-        dedicated = own if folder and own.recipe.operator.name not in ("", FAMILY) else None
+        dedicated = own if folder and own_operator(self.model, own) else None
         x, y = stack(self.pictures), family.measure(self.pictures)
         lifted = family.task.lift(2 * y - 1, self.pictures[0].size) / 2 + 0.5
         begin = time.process_time()

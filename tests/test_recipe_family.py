@@ -72,6 +72,11 @@ def test_the_family_serves_what_has_no_operator_of_its_own(model: Path, task: st
     assert Recipe.from_record(recipe.to_record()) == recipe
 
 
+def test_a_number_that_is_to_be_found_is_believed_less(model: Path) -> None:
+    blind = Request(model=str(model), task="blur:1.3", settings=("blind=sigma",))
+    assert resolve(blind).sampler.operator_noise == pytest.approx(USUALLY * ERROR, rel=1e-2)
+
+
 def test_settings_are_those_of_the_kin(model: Path) -> None:
     for task, kin in (
         ("jpeg:35", "jpeg"),

@@ -96,10 +96,15 @@ def numbers_in(degradation: Degradation | Task) -> dict[str, float] | None:
 
 
 def believed(
-    sampler: Sampler, family: Family | None, degradation: Degradation | Task, sigma_y: float
+    sampler: Sampler,
+    family: Family | None,
+    degradation: Degradation | Task,
+    sigma_y: float,
+    found: bool = False,
 ) -> tuple[Sampler, str]:
     """The sampler with r from the family's error at this degradation, and the reason; unchanged where the
-    error was not measured or the method has no r.
+    error was not measured or the method has no r. Numbers that are `found` on the way are not quite the true
+    ones: what is usual is believed then, and no more.
     """
     numbers = numbers_in(degradation)
     if family is None or numbers is None or not is_dataclass(sampler) or isinstance(sampler, type):
@@ -109,7 +114,7 @@ def believed(
     if not errors or "operator_noise" not in {f.name for f in fields(sampler)}:
         return sampler, ""
     parts = parts_of(degradation)
-    share = BELIEVED.get(type(parts[0]), USUALLY) if len(parts) == 1 else USUALLY
+    share = BELIEVED.get(type(parts[0]), USUALLY) if len(parts) == 1 and not found else USUALLY
     error = math.sqrt(sum(v * v for v in errors) / len(errors))
     r = float(f"{math.hypot(share * error, noise):.3g}")
     beside = f" and {noise:.2g} of noise" if noise else ""

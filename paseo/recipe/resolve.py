@@ -37,7 +37,7 @@ from paseo.recipe.family import FAMILY, Choice, believed, carried, family_of_mod
 from paseo.recipe.kept import KeptSettings, kept_settings
 from paseo.recipe.recipe import CHAIN, FACES, OperatorSource, Recipe
 from paseo.recipe.request import Request
-from paseo.samplers import METHODS, within
+from paseo.samplers import METHODS, PASEO, within
 from paseo.setting import values_of
 from paseo.settings.parse import with_settings
 from paseo.settings.presets import FACE, PHOTO, Preset
@@ -60,7 +60,9 @@ def resolve(request: Request) -> Recipe:
     choice = _choice(request, bool(mask), learned, model, name, degradation)
     preset, reason = kept.preset, ""
     if request.sampler is None and not kept.own:
-        sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y)
+        asked = _sampler(request, preset)
+        found = isinstance(asked, PASEO) and bool(asked.blind)
+        sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y, found)
         preset = replace(preset, sampler=sampler)
     operator = _operator(request, bool(mask), choice, model, name)
     if operator.kind == "chain" and request.operator is None:

@@ -34,9 +34,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_FILES = 8  # in one upload
-MAX_KEPT = 400  # files in the upload folder before new ones are refused
+MAX_KEPT = 4000  # files in the upload folder before new ones are refused; a painted stroke makes three
 MAX_KEPT_MEGABYTES = 1000
-MAX_UPLOADS_PER_MINUTE = 60
+MAX_UPLOADS_PER_MINUTE = 600  # opening the mask's editor makes fifty, and each stroke three
 MAX_MESSAGE_MEGABYTES = 4  # of a request that is no upload
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
