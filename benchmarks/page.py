@@ -117,8 +117,9 @@ def whole_page(o: argparse.Namespace) -> None:
         parts += [overview_table(equal, name).markdown() for name in ("lpips", "psnr")]
         parts += [table.markdown() for table in tables(equal, cost=True)[1:]]
         keep(equal, "equal")
-    kept = [section(o.out, PHOTOS)] if PHOTOS in o.out.read_text(encoding="utf-8") else []
-    parts += kept + (studies(o.studies) if o.studies else [])
+    there = o.out.read_text(encoding="utf-8") if o.out.is_file() else ""
+    parts += [section(o.out, PHOTOS)] if PHOTOS in there else []
+    parts += studies(o.studies) if o.studies else []
     parts += [section(o.out, STUDIES)] if o.earlier and not o.studies else []
     write_text(o.out, "\n".join(parts))
 
@@ -131,13 +132,15 @@ def photographs(bench: Bench) -> list[str]:
 
 
 def put(page: Path, title: str, text: str, before: str) -> None:
-    """The section with that title: in place of the one that is there, or before another."""
-    whole = page.read_text(encoding="utf-8")
+    """The section with that title: in place of what is there, else before another, else at the end."""
+    whole, text = page.read_text(encoding="utf-8"), text.rstrip()
     if title in whole:
-        old = section(page, title).rstrip()
-        write_text(page, whole.replace(old, text.rstrip()))
+        whole = whole.replace(section(page, title).rstrip(), text)
+    elif before in whole:
+        whole = whole.replace(before, f"{text}\n\n{before}", 1)
     else:
-        write_text(page, whole.replace(before, f"{text.rstrip()}\n\n{before}", 1))
+        whole = f"{whole.rstrip()}\n\n{text}\n"
+    write_text(page, whole)
 
 
 def read(run: Path | None, name: str, earlier: bool) -> Bench | None:

@@ -43,7 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     shutil.copytree(
         SAMPLES.parent,
         other,
-        ignore=lambda folder, names: set(names) & {"sr4", "sr8", "inpaint", "jpeg", "samples"},
+        ignore=lambda folder, names: set(names) & {"sr4", "sr8", "inpaint", "jpeg", "family", "samples"},
     )
     with recording_proxy() as (proxy, calls):
         env = {
