@@ -34,6 +34,7 @@ class OperatorConfig:
     )  # summary: data, steps, loss, final validation error
     family: Family | None = None  # of an operator for many degradations; a dedicated one has none
     widths: tuple[int, int, int] = WIDTHS  # narrower ones cost less where the denoiser is small
+    pooled: bool = False  # the two inner levels at half the resolution, a leaner network (pool.py)
 
     def __post_init__(self) -> None:
         if (
@@ -55,6 +56,7 @@ class OperatorConfig:
             ("latent_space", self.latent_space, str),
             ("vae_hash", self.vae_hash, str),
             ("degradation", self.degradation, str),
+            ("pooled", self.pooled, bool),
             ("degradation_params", self.degradation_params, dict),
             ("training", self.training, dict),
         ):
@@ -84,6 +86,8 @@ class OperatorConfig:
             del values["family"]  # the config of a dedicated operator stays what it was
         if self.widths == WIDTHS:
             del values["widths"]
+        if not self.pooled:
+            del values["pooled"]
         return values
 
     @classmethod

@@ -1,5 +1,5 @@
 """The learned latent operator H_ψ(z, s) or H_ψ(z, s, c): the small convolutional network of SILO (1.2M
-parameters), at one resolution throughout.
+parameters), at one resolution throughout; or a leaner one, narrower and `pooled` (pool.py).
 
     H(z, s) = (1 − g) q + g c + k z
 
@@ -32,6 +32,7 @@ from paseo.errors import BadInput
 from paseo.operators.conditioning import AffineCellNorm, ParameterEncoder, visible
 from paseo.operators.config import GROUPS, OperatorConfig
 from paseo.operators.embedding import EMBEDDING, POSITION_CHANNELS, noise_embedding, position_map
+from paseo.operators.pool import doubled, halved
 from paseo.operators.tangent import BoundOperator
 from paseo.windows import Area
 
@@ -116,8 +117,10 @@ class OperatorNet(nn.Module):
         z = visible(z, seen)
         k0 = self.stem(self.stem_input(z, seen))
         k1 = self.down[0](k0, e, scales[0])
-        h = self.down[2](self.down[1](k1, e, scales[1]), e, scales[2])
+        h = halved(k1) if self.spec.pooled else k1
+        h = self.down[2](self.down[1](h, e, scales[1]), e, scales[2])
         h = self.up[0](self.middle(h, e, scales[3]), e, scales[4])
+        h = doubled(h, (z.shape[2], z.shape[3])) if self.spec.pooled else h
         h = self.up[1](torch.cat([h, k1], dim=1), e, scales[5])
         h = self.up[2](torch.cat([h, k0], dim=1), e, scales[6])
         g = torch.sigmoid(self.gate(e))[:, :, None, None]

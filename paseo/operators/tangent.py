@@ -27,6 +27,7 @@ from paseo.base import Condition, Knob
 from paseo.operators.conditioning import AffineCellNorm, visible
 from paseo.operators.embedding import noise_embedding
 from paseo.operators.knobs import knobs_of, turned
+from paseo.operators.pool import doubled, halved
 from paseo.windows import Area
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class PackedNet:
             u, e = net.encoder(c.to(e), e)
             scales = [net.encoder.scale(i, u) for i in range(len(blocks))]
             self.mixed = PackedConv(net.encoder.kernel(u)[0], None)
+        self.pooled = net.spec.pooled
         self.gate = torch.sigmoid(net.gate(e)).item()
         self.skip_scale = net.skip_scale.item()
         self.stem = _packed(net.stem)
@@ -262,9 +264,11 @@ class NetTangent:
         k0 = p.stem.value(stem_input)
         self.blocks: list[BlockTangent] = []
         k1 = self._enter(k0)
-        h = k1
+        h = halved(k1) if p.pooled else k1
         for _ in range(4):
             h = self._enter(h)
+        self.size = (z.shape[2], z.shape[3])
+        h = doubled(h, self.size) if p.pooled else h
         self.split1, self.split0 = h.shape[1], k1.shape[1]
         h = self._enter(torch.cat([h, k1], dim=1))
         h = self._enter(torch.cat([h, k0], dim=1))
@@ -283,9 +287,10 @@ class NetTangent:
         p, v = self.p, visible(v, self.seen).contiguous()
         k0 = p.stem_z.jvp(v)
         k1 = self.blocks[0].jvp(k0)
-        t = k1
+        t = halved(k1) if p.pooled else k1
         for block in self.blocks[1:5]:
             t = block.jvp(t)
+        t = doubled(t, self.size) if p.pooled else t
         t = self.blocks[5].jvp(torch.cat([t, k1], dim=1))
         t = self.blocks[6].jvp(torch.cat([t, k0], dim=1))
         t = p.head.jvp(t).addcmul_(self.factor, p.colour.jvp(v)).add_(v, alpha=p.skip_scale)
@@ -298,8 +303,10 @@ class NetTangent:
         t, k0 = t[:, : self.split0].contiguous(), t[:, self.split0 :]
         t = self.blocks[5].vjp(t)
         t, k1 = t[:, : self.split1].contiguous(), t[:, self.split1 :]
+        t = halved(t).mul_(4) if p.pooled else t
         for block in reversed(self.blocks[1:5]):
             t = block.vjp(t)
+        t = doubled(t, self.size).div(4) if p.pooled else t
         t = self.blocks[0].vjp(t.add_(k1)).add_(k0)
         t = p.stem_z.vjp(t).add_(p.colour.vjp(self.factor * u)).add_(u, alpha=p.skip_scale)
         return visible(t if p.mixed is None else t.add_(p.mixed.vjp(u)), self.seen)

@@ -14,6 +14,7 @@ small network H is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -72,6 +73,8 @@ class PASEO:
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
     perturb_measurement: bool = setting(True, "ξ_y", "give the measurement its own noise again")
     cg_tolerance: float = setting(1e-5, "", "relative residual at which a sample's CG stops early", "[0, 1]")
+    # beyond the paper: while the prior is broad little is needed; None spends C everywhere
+    cg_broad: float | None = setting(None, "", "η_z above which CG has 1 iteration, 2 above half", "(0, 1e6]")
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -181,17 +184,23 @@ class PASEO:
         if memory is not None:
             beside = at_anchor or self.start == "proxy"
             memory.see(Seen(H, J, W, y_tilde, W * (y_tilde - h), None if beside else z))
-        solver = parts.solver or self.solver(H)
+        solver = parts.solver or self.solver(H, eta_z)
         solve = solver(J, JT, W, b, eta2=eta_z**2, trust=self.trust, report=trace is not None)  # 20
         z_star = z_a + eta_z**2 * solve.v  # 21
         if trace is not None:
             record(trace, solve, eta_z, z_star - z)
         return z_star
 
-    def solver(self, H: LatentOperator) -> Solver:
+    def iterations(self, eta_z: float) -> int | None:
+        """C, or less while the prior is broad: one above `cg_broad`, one more with every halving of η_z."""
+        if self.cg_budget is None or self.cg_broad is None:
+            return self.cg_budget
+        return min(self.cg_budget, 1 + max(0, math.ceil(math.log2(self.cg_broad / eta_z))))
+
+    def solver(self, H: LatentOperator, eta_z: float) -> Solver:
         """Line 20 as these settings have it: at most C iterations, or the operator's closed form."""
-        if self.cg_budget is not None:
-            return partial(gain_cg, budget=self.cg_budget, tolerance=self.cg_tolerance)
+        if (budget := self.iterations(eta_z)) is not None:
+            return partial(gain_cg, budget=budget, tolerance=self.cg_tolerance)
         if isinstance(H, SolvesExactly):
             return partial(exact_gain, H.solve)
         raise BadInput(

@@ -27,6 +27,7 @@ from paseo.train.loop import Trained, derive
 from paseo.train.pictures import Pictures
 from paseo.train.samples import FreshSamples, Samples, StoredSamples, measured
 from paseo.train.start import starting_weights
+from paseo.train.teacher import Teacher
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -58,7 +59,10 @@ class FamilyRecipe:
         fresh = FreshSamples(codec, pictures, draw, self.device, bf16)
         self.samples: Samples = fresh
         self.count = pictures.count
-        if config.measurements:
+        self.teacher = (
+            Teacher(config.teacher, codec, True, self.device, bf16, config.local) if config.teacher else None
+        )
+        if config.measurements or self.teacher is not None:
             self.count = config.examples or pictures.count
             self.samples = StoredSamples(
                 fresh, self.count, config.measurements, config.seed, cache, accelerator
@@ -74,7 +78,10 @@ class FamilyRecipe:
         sample = self.samples(index, rng)
         c, seen = self.told(sample.degradations, (sample.side, sample.side))
         z = sample.z.contiguous(memory_format=torch.channels_last)
-        error = net(z, sample.s.to(self.device), c, seen).float() - sample.target
+        s, target = sample.s.to(self.device), sample.target
+        if self.teacher is not None:
+            z, target = self.teacher(z, s, rng, c, seen)
+        error = net(z, s, c, seen).float() - target
         return error.abs().mean(), {"rms": error.detach().square().mean().sqrt()}
 
     def told(self, degradations: list[Degradation], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -136,7 +143,8 @@ def probe_noise(known: Task) -> float:
 
 def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorNet:
     family = Family(PARAMETERS, RANGES, SUBCELLS, config.local)
-    net = OperatorNet(OperatorConfig(channels, family=family, widths=check_widths(config.widths)))
+    spec = OperatorConfig(channels, family=family, widths=check_widths(config.widths), pooled=config.pooled)
+    net = OperatorNet(spec)
     if config.start is None:
         return net
     return adopt(net, starting_weights(config.start, codec, config.task or ""))
@@ -161,5 +169,6 @@ def export_family(outcome: Trained, recipe: FamilyRecipe, config: OperatorTraini
         training=outcome.summary | {"images": recipe.count, "settings": config.public()},
         family=family,
         widths=net.spec.widths,
+        pooled=net.spec.pooled,
     )
     save_operator(net, folder, half=True)

@@ -43,6 +43,7 @@ from paseo.train.operator_options import OperatorTraining
 from paseo.train.pairs import load_pairs
 from paseo.train.splits import split
 from paseo.train.start import Start, started, starting_weights
+from paseo.train.teacher import Teacher
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -73,6 +74,9 @@ class OperatorRecipe:
         self.count = len(self.train)
         self.latents = clean_latents(codec, images, cache, accelerator, self.bf16)
         self.targets = self._encode_measurements(cache, accelerator) if config.measurements else None
+        self.teacher = (
+            Teacher(config.teacher, codec, False, self.device, self.bf16) if config.teacher else None
+        )
         self.net: nn.Module = _initial(config, self.latents.shape[0], codec)
         self._checks: tuple[Tensor, Tensor, Tensor] | None = None
 
@@ -80,7 +84,10 @@ class OperatorRecipe:
         images = self.train[index.numpy()]
         mirror = (torch.rand(len(images), generator=rng) < 0.5) & self.config.mirror
         z = self.latents(images, mirror.numpy().astype(int)).to(self.device)
-        if self.targets is None:
+        if self.teacher is not None:
+            s = (self.config.noise * torch.rand(len(images), generator=rng)).to(self.device)
+            z, target = self.teacher(z, s, rng)
+        elif self.targets is None:
             s = self.config.noise * torch.rand(len(images), generator=rng)
             target = self._measure(images, mirror, s, rng)
         else:
@@ -202,7 +209,7 @@ class OperatorRecipe:
 
 
 def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorNet:
-    net = OperatorNet(OperatorConfig(channels, widths=check_widths(config.widths)))
+    net = OperatorNet(OperatorConfig(channels, widths=check_widths(config.widths), pooled=config.pooled))
     if config.start is not None:
         weights = starting_weights(config.start, codec, config.task or "")
         if str(config.start) == SHIPPED:  # a family's has parts that this one does not have
@@ -260,5 +267,6 @@ def _export(outcome: Trained, recipe: OperatorRecipe, config: OperatorTraining) 
         residual=recipe.residual(net),
         training=outcome.summary | {"images": recipe.count, "settings": config.public()},
         widths=net.spec.widths,
+        pooled=net.spec.pooled,
     )
     save_operator(net, config.out / EXPORT, half=True)

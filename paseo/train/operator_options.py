@@ -64,6 +64,12 @@ class OperatorTraining(LoopConfig):
     widths: tuple[int, ...] = option(
         WIDTHS, "Channels of the network's three levels; 32,64,96 costs 0.6 of the paper's, 24,48,64 0.45."
     )
+    pooled: bool = option(
+        False, "The two inner levels at half the resolution, a leaner network: 24,48,64 costs 0.2."
+    )
+    teacher: Path | None = option(
+        None, "Folder of an operator of the same task and model to imitate, instead of measurements."
+    )
     noise: float = option(
         0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with."
     )
@@ -104,8 +110,14 @@ class OperatorTraining(LoopConfig):
                 raise BadInput(f"{name} belongs to a family: give it with --task family.")
         if self.jacobian and family:
             raise BadInput("jacobian is for one degradation: a family draws a new one for every sample.")
-        if self.examples and not (family and self.measurements):
-            raise BadInput("examples says how many pictures of a family to encode: give --measurements, too.")
+        if self.examples and not (family and (self.measurements or self.teacher)):
+            raise BadInput(
+                "examples says how many pictures of a family to encode: give --measurements or --teacher."
+            )
+        if self.teacher and (self.measurements or self.jacobian or self.pairs):
+            raise BadInput(
+                "A student learns from its teacher alone: leave measurements, jacobian and pairs out."
+            )
         if (self.task is None) == (self.pairs is None):
             raise BadInput(
                 "An operator needs one degradation: a task (or module:function), or pairs of clean and "

@@ -2,7 +2,8 @@
 
     fresh    picture, degradation, noise and both encodings are made as they are needed
     stored   each of some pictures is degraded N times; all encodings lie in a file, and a step reads from it.
-             For codecs that cost more than the operator's own gradient, such as TAESD on a CPU
+             For codecs that cost more than the operator's own gradient, such as TAESD on a CPU. With N = 0
+             only the pictures are stored, for a student (paseo.train.teacher)
 
 What is stored are the latents alone: which degradation and which noise made row i, k follows from the seed.
 """
@@ -96,6 +97,8 @@ class StoredSamples:
 
     def __call__(self, index: Tensor, rng: torch.Generator) -> Sample:
         side = self.sides[int(torch.randint(len(self.sides), (1,), generator=rng))]
+        if not self.variants:
+            return self._unmeasured(side, index, rng)
         k = torch.randint(self.variants, (len(index),), generator=rng)
         rows, latents = (index % self.count).numpy(), self.rows[side]
         made = [self._made(side, int(i), int(j)) for i, j in zip(rows, k, strict=True)]
@@ -106,6 +109,14 @@ class StoredSamples:
             torch.tensor([s for _, s, _ in made]),
             side,
         )
+
+    def _unmeasured(self, side: int, index: Tensor, rng: torch.Generator) -> Sample:
+        """For a student, whose teacher gives the target: stored pictures, fresh degradations."""
+        rows = (index % self.count).numpy()
+        z = self.rows[side](rows, 0 * rows).to(self.device)
+        degradations = [self.draw(rng, side) for _ in range(len(rows))]
+        s = torch.tensor([self.draw.noise(rng) for _ in range(len(rows))])
+        return Sample(z, z, degradations, s, side)
 
     def _made(self, side: int, i: int, k: int) -> tuple[Degradation, float, torch.Generator]:
         """Degradation and s of measurement k of picture i, and the generator of its noise."""

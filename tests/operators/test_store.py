@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,15 @@ def test_round_trip(net: OperatorNet, tmp_path: Path) -> None:
     assert (weights.parent / SUMS).read_text() == f"{digest}  {WEIGHTS}\n"
     assert sorted(p.name for p in weights.parent.iterdir()) == sorted([CONFIG, WEIGHTS, SUMS])
     assert torch.equal(load_operator(weights).stem.weight, net.stem.weight)  # the file names its folder
+
+
+def test_a_lean_network_is_stored_as_what_it_is(tmp_path: Path) -> None:
+    lean = replace(ABOUT, widths=(16, 24, 32), pooled=True)
+    save_operator(OperatorNet(lean), tmp_path / "lean")
+    assert load_operator(tmp_path / "lean").spec == lean
+    assert "pooled" not in ABOUT.to_dict()  # the config of the paper's network stays what it was
+    with pytest.raises(BadInput, match="pooled"):
+        replace(ABOUT, pooled=2)
 
 
 def test_half_precision_is_read_as_float32(net: OperatorNet, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from paseo.linalg.jacobian import autograd_linearize, linearize
 from paseo.noise import Noise
+from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.tangent import BoundOperator, NormTangent
 from paseo.samplers import PASEO
@@ -18,10 +19,10 @@ from paseo.samplers import PASEO
 ROUNDING = 1e-12  # float64, about twenty layers of sums over up to a thousand terms
 
 
-def make_net(channels: int = 4, seed: int = 0) -> OperatorNet:
+def make_net(channels: int = 4, seed: int = 0, config: OperatorConfig | None = None) -> OperatorNet:
     """A float64 network in which every parameter matters, also those that start at 0 or 1."""
     torch.manual_seed(seed)
-    net = OperatorNet(channels).double()
+    net = OperatorNet(config or channels).double()
     with torch.no_grad():
         for p in net.parameters():
             p.add_(0.2 * torch.randn_like(p))
@@ -51,6 +52,19 @@ def assert_is_the_derivative(H: BoundOperator, z: Tensor) -> None:
 )
 def test_equals_automatic_differentiation(channels: int, batch: int, size: tuple[int, int]) -> None:
     assert_is_the_derivative(make_net(channels).bind(0.01), vectors(batch, channels, *size)[0])
+
+
+@pytest.mark.parametrize("size", [(8, 8), (5, 7), (1, 3)])
+def test_a_pooled_network_has_its_derivative_too(size: tuple[int, int]) -> None:
+    net = make_net(4, config=OperatorConfig(4, widths=(16, 24, 32), pooled=True))
+    assert_is_the_derivative(net.bind(0.01), vectors(2, 4, *size)[0])
+
+
+def test_pooling_costs_less_and_changes_something() -> None:
+    z = vectors(1, 4, 16, 16)[0]
+    flat, pooled = (make_net(4, config=OperatorConfig(4, pooled=pooled)) for pooled in (False, True))
+    assert distance(pooled(z, 0.02), flat(z, 0.02)) > 1e-3
+    assert flops(lambda: pooled(z, 0.02)) < 0.5 * flops(lambda: flat(z, 0.02))
 
 
 def test_products_are_transposes_of_each_other() -> None:

@@ -411,3 +411,24 @@ def test_a_sampler_is_its_settings() -> None:
     assert gentle == PASEO(relaxation=0.1)
     assert gentle != PASEO()
     assert (PASEO().nfe, PASEO().cg_tolerance) == (53, 1e-5)
+
+
+def test_a_broad_prior_gets_fewer_iterations() -> None:
+    """One above cg_broad, one more with every halving of η_z, never more than C; None spends C everywhere."""
+    sampler = PASEO(cg_budget=4, cg_broad=2.0)
+    widths = (8.0, 2.0, 1.9, 1.0, 0.9, 0.5, 0.4, 0.1, 1e-9)
+    assert [sampler.iterations(w) for w in widths] == [1, 1, 2, 2, 3, 3, 4, 4, 4]
+    assert {PASEO(cg_budget=4).iterations(w) for w in widths} == {4}
+    assert PASEO(cg_budget=None, cg_broad=2.0).iterations(5.0) is None
+
+
+def test_saved_iterations_are_saved_products() -> None:
+    def products(broad: float | None) -> int:
+        counting = Counting(Smooth())
+        sampler = PASEO(steps=9, cg_budget=4, cg_tolerance=0.0, cg_broad=broad)
+        sampler(prior(), problem(2, counting), Noise([0, 1]))
+        return counting.vjps
+
+    assert products(None) == products(1e6) == 7 * 4
+    assert products(1e-6) == 7
+    assert 7 < products(2.0) < 7 * 4

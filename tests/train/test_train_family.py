@@ -164,5 +164,29 @@ def test_a_family_learns_from_stored_measurements(photos: Path, tmp_path: Path, 
     lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < 0.9 * losses[0]
-    with pytest.raises(BadInput, match="give --measurements"):
+    with pytest.raises(BadInput, match="give --measurements or"):
         settings(tmp_path, data=photos, examples=4)
+
+
+def test_a_student_of_a_family_comes_closer_to_its_teacher(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec
+) -> None:
+    """With fresh degradations of stored pictures; what it learns is the teacher, not a measurement."""
+    kinds = dict(task="family:blur+mask", data=photos)
+    train_operator(settings(tmp_path / "teacher", steps=20, **kinds), codec)
+    teacher = tmp_path / "teacher" / "operator"
+    lean: dict[str, Any] = dict(teacher=teacher, widths=(16, 24, 32), pooled=True, examples=8, **kinds)
+    train_operator(settings(tmp_path / "student", steps=150, **lean), codec)
+    lines = [json.loads(line) for line in (tmp_path / "student" / "log.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < 0.7 * losses[0]
+    net = load_operator(tmp_path / "student" / "operator")
+    assert net.spec.pooled
+    assert net.spec.widths == (16, 24, 32)
+    assert net.spec.family is not None
+    with pytest.raises(BadInput, match="of a family"):
+        train_operator(settings(tmp_path / "no", task="sr4", data=photos, teacher=teacher), codec)
+    with pytest.raises(BadInput, match="--no-local"):
+        train_operator(settings(tmp_path / "no", local=True, teacher=teacher, **kinds), codec)
+    with pytest.raises(BadInput, match="teacher alone"):
+        settings(tmp_path, teacher=teacher, measurements=2, **kinds)

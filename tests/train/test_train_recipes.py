@@ -90,6 +90,23 @@ def test_operator_starts_from_another(photos: Path, tmp_path: Path, codec: Embed
         train_operator(operator_settings(tmp_path / "third", data=photos, steps=1, start=start), other)
 
 
+def test_a_student_imitates_its_teacher_beside_the_clean_latents_too(
+    photos: Path, tmp_path: Path, codec: EmbeddedCodec
+) -> None:
+    train_operator(operator_settings(tmp_path / "teacher", data=photos, lr=3e-3), codec)
+    folder = tmp_path / "teacher" / "operator"
+    lean: dict[str, Any] = dict(data=photos, teacher=folder, widths=(16, 24, 32), pooled=True, lr=5e-3)
+    distances = []
+    for steps in (1, 150):
+        run = tmp_path / f"student{steps}"
+        train_operator(operator_settings(run, steps=steps, ema=0.9, **lean), codec)
+        student, teacher = load_operator(run / "operator"), load_operator(folder)
+        z = torch.randn(4, teacher.spec.channels, 4, 4, generator=torch.Generator().manual_seed(0))
+        off = student(z, 0.02) - teacher(z, 0.02)
+        distances.append(off.square().mean().sqrt().item())
+    assert distances[1] < 0.6 * distances[0]
+
+
 def test_operator_run_resumes_exactly(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
     train_operator(operator_settings(tmp_path / "whole", data=photos, steps=6, schedule="constant"), codec)
     train_operator(operator_settings(tmp_path / "two", data=photos, steps=3, schedule="constant"), codec)
