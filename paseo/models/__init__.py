@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent
 DEFAULT = "photos"  # what "auto" means, on every door
 AUTO = "auto"
+LEAN = "lean"  # below a task's operator: a smaller one that imitates it
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +61,12 @@ class Model:
         )
 
     def operator_folder(self, task: str) -> Path | None:
-        """Where the operator of a task lies; None where there is none."""
-        return self.folder / "operators" / task if self.folder is not None and task in self.tasks else None
+        """Where the operator of a task, or a leaner one such as "sr4/lean", lies; None where there is none."""
+        known = [name for own in self.tasks for name in (own, f"{own}/{LEAN}")]
+        if self.folder is None or task not in known:
+            return None
+        folder = self.folder / "operators" / task
+        return folder if (folder / "config.json").is_file() else None
 
     def operator(self, task: str) -> OperatorNet:
         """H_ψ of a task, from the model's own folder."""

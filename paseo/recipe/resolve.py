@@ -29,7 +29,7 @@ from paseo.base import Degradation, Sampler
 from paseo.degrade import CentreBox, KnownByExample, Mask, Task, register, tasks
 from paseo.degrade import task as find_task
 from paseo.errors import BadInput
-from paseo.models import AUTO, DEFAULT, available, own_folder, real_name
+from paseo.models import AUTO, DEFAULT, available, own_folder, real_name, stored_operator
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
@@ -64,7 +64,7 @@ def resolve(request: Request) -> Recipe:
         found = isinstance(asked, PASEO) and bool(asked.blind)
         sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y, found)
         preset = replace(preset, sampler=sampler)
-    operator = _operator(request, bool(mask), choice, model, name)
+    operator = _leaner(_operator(request, bool(mask), choice, model, name), request, kept.preset, model, name)
     if operator.kind == "chain" and request.operator is None:
         why.append(
             f"no operator was trained for {name}: going through the autoencoder itself, which is slower"
@@ -258,6 +258,20 @@ def _operator(request: Request, masked: bool, choice: Choice, model: str, task: 
     if given is None:
         return OperatorSource("model", name=choice.name)
     return OperatorSource("given", place, thing=thing)
+
+
+def _leaner(source: OperatorSource, request: Request, kept: Preset, model: str, task: str) -> OperatorSource:
+    """The leaner operator of the same task that kept settings go with, where the model has it."""
+    if (
+        source.given
+        or source.kind not in ("model", "mask")
+        or not (kept.operator and request.sampler is None)
+    ):
+        return source
+    folder = stored_operator(model, kept.operator)
+    if folder is None or operator_config(folder).degradation != (source.name or task):
+        return source
+    return replace(source, name=kept.operator)
 
 
 def _untrained(request: Request, model: str, task: str) -> bool:

@@ -45,6 +45,7 @@ class Preset:
     guidance: float = 1.0  # classifier-free guidance scale
     score: Mapping[str, float] = field(default_factory=dict)  # what these settings reached
     source: str = ""  # where the settings and the score come from
+    operator: str = ""  # the model's operator they go with, such as "sr4/lean"; "": the task's own
 
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         return self.sampler(prior, problem, noise, watch)
@@ -128,8 +129,8 @@ def _paper() -> dict[str, dict[str, dict[str, Preset]]]:
 
 
 def _stored(file: Path) -> dict[str, dict[str, Preset]]:
-    """presets.json: {task: {method: {"class": "PASEO", "settings": {…}, "score": {…}, "source": …, "prompt":
-    …, "guidance": …}}}.
+    """presets.json: {task: {method: {"class": "PASEO", "settings": {…}, "score": {…}, "source": …, "operator":
+    …, "prompt": …, "guidance": …}}}.
     """
     entries = read_json(file)
     try:
@@ -154,4 +155,5 @@ def _entry(entry: Mapping[str, Any]) -> Preset:
         float(entry.get("guidance", 1.0)),
         dict(entry.get("score", {})),
         str(entry.get("source", "")),
+        str(entry.get("operator", "")),
     )

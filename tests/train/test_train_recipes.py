@@ -306,7 +306,11 @@ def test_operator_settings_are_checked(tmp_path: Path) -> None:
 
 def test_exported_settings_say_nothing_about_the_machine(tmp_path: Path) -> None:
     config = operator_settings(
-        tmp_path / "run", data=tmp_path / "my-photos", model=str(tmp_path / "tiny"), cache=tmp_path / "cache"
+        tmp_path / "run",
+        data=tmp_path / "my-photos",
+        model=str(tmp_path / "tiny"),
+        cache=tmp_path / "cache",
+        teacher=tmp_path / "wise",
     )
     assert str(tmp_path) not in json.dumps(config.public())
     assert (config.public()["data"], config.public()["model"], config.public()["task"]) == (

@@ -27,6 +27,7 @@ from paseo.files import read_json, write_json
 from paseo.lab.bench.pictures import Truth
 from paseo.lab.tune.study import alone, claim, enqueue_missing, open_storage, readable, writable
 from paseo.lab.tune.tuning import Tuned, Tuning
+from paseo.models import LEAN
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -57,7 +58,11 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
         {"settings": t.params, tuning.metric_name: _value(t)} for t in _ended(study)
     )
     recipe = tuning.chosen.recipe
-    text = {} if recipe.guidance is None else {"prompt": recipe.prompt, "guidance": recipe.guidance}
+    beside: dict[str, object] = (
+        {} if recipe.guidance is None else {"prompt": recipe.prompt, "guidance": recipe.guidance}
+    )
+    if recipe.operator.name.endswith(f"/{LEAN}"):
+        beside["operator"] = recipe.operator.name
     return Tuned(
         name,
         label,
@@ -69,7 +74,7 @@ def tune(tuning: Tuning, say: Callable[[str], None] = lambda text: None) -> Tune
         images,
         study.study_name,
         history,
-        text,
+        beside,
     )
 
 

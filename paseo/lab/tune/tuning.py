@@ -122,7 +122,7 @@ class Tuned:
     study: str
     # every trial: its settings and its score, None where it was given up
     history: tuple[dict[str, object], ...] = ()
-    text: Mapping[str, object] = field(default_factory=dict)  # prompt and guidance, of models that take them
+    beside: Mapping[str, object] = field(default_factory=dict)  # prompt, guidance, a leaner operator
 
     def entry(self) -> dict[str, object]:
         """As `presets.json` holds it."""
@@ -133,7 +133,7 @@ class Tuned:
             "settings": settings,
             "score": self.score,
             "source": source,
-            **self.text,
+            **self.beside,
         }
 
     def as_json(self) -> dict[str, object]:

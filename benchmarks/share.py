@@ -1,0 +1,101 @@
+"""How much of a run is not the denoiser: time of a whole restoration over that of its own denoiser calls.
+
+    python benchmarks/share.py                                  both embedded models, all tasks
+    python benchmarks/share.py --models photos --tasks sr4,blur --runs 5 --json share.json
+
+One picture of 128 px (smooth random colours), one thread, CPU time of one process, the least of some runs: a
+ratio inside one run hardly depends on what else the machine does. Encoding, decoding, operator, solver,
+recall and rechecks are all in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from paseo.base import Prior
+from paseo.degrade import task, tasks
+from paseo.files import write_json
+from paseo.images import to_signed, to_unit
+from paseo.models import available, load_model
+from paseo.recipe import Request, resolve
+from paseo.recipe.load import load_operator_of
+from paseo.schedule import Schedule
+from paseo.street import restore
+
+SIDE = 128
+
+
+class Timed:
+    """A prior that counts its calls and their CPU seconds."""
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior, self.seconds, self.calls = prior, 0.0, 0
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.prior.schedule
+
+    def x0(self, x: Tensor, t: float) -> Tensor:
+        start = time.process_time()
+        found = self.prior.x0(x, t)
+        self.seconds, self.calls = self.seconds + time.process_time() - start, self.calls + 1
+        return found
+
+
+def measure(model_name: str, task_name: str, runs: int) -> dict[str, object]:
+    """The run with the smallest ratio, of some."""
+    model, known = load_model(model_name, device="cpu"), task(task_name)
+    recipe = resolve(Request(model=model_name, task=task_name))
+    H = load_operator_of(recipe, model).operator
+    coarse = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    x = torch.nn.functional.interpolate(coarse, SIDE, mode="bicubic").clamp(0, 1)
+    y = to_unit(known.degradation(to_signed(x))).clamp(0, 1)
+    found = []
+    for seed in range(runs + 1):  # the first one warms up
+        prior, start = Timed(model.prior), time.process_time()
+        restore(
+            y,
+            operator=H,
+            prior=prior,
+            codec=model.codec,
+            seeds=[seed],
+            degradation=known.degradation,
+            sampler=recipe.sampler,
+            sigma_y=known.sigma_y,
+        )
+        whole = time.process_time() - start
+        found.append((whole / prior.seconds, whole, prior.seconds, prior.calls))
+    ratio, whole, denoiser, calls = min(found[1:])
+    name = recipe.operator.name or task_name
+    row = {"model": model_name, "task": task_name, "operator": name, "calls": calls}
+    return row | {"seconds": whole, "denoiser": denoiser, "ratio": ratio}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", type=lambda s: s.split(","), default=available())
+    parser.add_argument("--tasks", type=lambda s: s.split(","), default=[t.name for t in tasks()])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    o = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    for model in o.models:
+        for name in o.tasks:
+            rows.append(measure(model, name, o.runs))
+            print(
+                "  ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in rows[-1].items())
+            )
+    if o.json is not None:
+        write_json(o.json, {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()
