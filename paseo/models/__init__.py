@@ -61,7 +61,7 @@ class Model:
         )
 
     def operator_folder(self, task: str) -> Path | None:
-        """Where the operator of a task, or a leaner one such as "sr4/lean", lies; None where there is none."""
+        """Where the operator of a task, or a leaner one ("sr4/lean"), lies; None where there is none."""
         known = [name for own in self.tasks for name in (own, f"{own}/{LEAN}")]
         if self.folder is None or task not in known:
             return None

@@ -129,8 +129,8 @@ def _paper() -> dict[str, dict[str, dict[str, Preset]]]:
 
 
 def _stored(file: Path) -> dict[str, dict[str, Preset]]:
-    """presets.json: {task: {method: {"class": "PASEO", "settings": {…}, "score": {…}, "source": …, "operator":
-    …, "prompt": …, "guidance": …}}}.
+    """presets.json: {task: {method: {"class": "PASEO", "settings": {…}, "score": {…}, "source": …,
+    "operator": …, "prompt": …, "guidance": …}}}.
     """
     entries = read_json(file)
     try:
