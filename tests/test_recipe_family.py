@@ -101,9 +101,14 @@ def test_settings_are_those_of_the_kin(model: Path) -> None:
     ("task", "own"), [("jpeg:10", "jpeg"), ("sr:4", "sr4"), ("sr:8", "sr8"), ("blur:3", "blur")]
 )
 def test_the_papers_settings_keep_their_operator(model: Path, task: str, own: str) -> None:
-    assert resolve(Request(model=str(model), task=task)).operator.name == own
+    assert resolve(Request(model=str(model), task=task)).operator.name == f"{own}/lean"
     named = resolve(Request(model=str(model), task=own))
-    assert (named.operator.name, named.carry, named.sampler) == ("", 0.0, preset(str(model), own).sampler)
+    kept = preset(str(model), own)
+    assert (named.operator.name, named.carry, named.sampler) == (kept.operator, 0.0, kept.sampler)
+    other = [
+        resolve(Request(model=str(model), task=name, method="silo")).operator.name for name in (task, own)
+    ]
+    assert other == [own, ""]
 
 
 def test_what_was_asked_for_stays(model: Path) -> None:

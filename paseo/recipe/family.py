@@ -24,6 +24,7 @@ from paseo.models.shipped import is_shipped, sentence
 from paseo.operators.config import OperatorConfig
 from paseo.operators.family import Family
 from paseo.operators.store import operator_config
+from paseo.recipe.recipe import OperatorSource
 
 FAMILY = "family"  # the folder below a model's operators
 # r over the operator's RMS error, by what was done: the best of 0.2 to 5 on validation photographs, where it
@@ -64,6 +65,18 @@ def stored_for(model: str, task: str, degradation: Degradation | Task, space: st
         return Choice()
     why = f"{model} has no operator for {task} alone: the one of the family is taken"
     return Choice(FAMILY, family, _said(found, model, why))
+
+
+def leaner(source: OperatorSource, model: str, task: str, kept: str) -> OperatorSource:
+    """With `kept`, the operator that kept settings go with, in place of a stored one of the same
+    degradation, where the model has it.
+    """
+    if not kept or source.given or source.kind not in ("model", "mask"):
+        return source
+    folder = stored_operator(model, kept)
+    if folder is None or operator_config(folder).degradation != (source.name or task):
+        return source
+    return replace(source, name=kept)
 
 
 def _said(folder: Path, model: str, why: str) -> tuple[str, ...]:

@@ -29,11 +29,20 @@ from paseo.base import Degradation, Sampler
 from paseo.degrade import CentreBox, KnownByExample, Mask, Task, register, tasks
 from paseo.degrade import task as find_task
 from paseo.errors import BadInput
-from paseo.models import AUTO, DEFAULT, available, own_folder, real_name, stored_operator
+from paseo.models import AUTO, DEFAULT, available, own_folder, real_name
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
-from paseo.recipe.family import FAMILY, Choice, believed, carried, family_of_model, knows_masks, stored_for
+from paseo.recipe.family import (
+    FAMILY,
+    Choice,
+    believed,
+    carried,
+    family_of_model,
+    knows_masks,
+    leaner,
+    stored_for,
+)
 from paseo.recipe.kept import KeptSettings, kept_settings
 from paseo.recipe.recipe import CHAIN, FACES, OperatorSource, Recipe
 from paseo.recipe.request import Request
@@ -64,7 +73,8 @@ def resolve(request: Request) -> Recipe:
         found = isinstance(asked, PASEO) and bool(asked.blind)
         sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y, found)
         preset = replace(preset, sampler=sampler)
-    operator = _leaner(_operator(request, bool(mask), choice, model, name), request, kept.preset, model, name)
+    operator = _operator(request, bool(mask), choice, model, name)
+    operator = leaner(operator, model, name, "" if request.sampler else kept.preset.operator)
     if operator.kind == "chain" and request.operator is None:
         why.append(
             f"no operator was trained for {name}: going through the autoencoder itself, which is slower"
@@ -258,20 +268,6 @@ def _operator(request: Request, masked: bool, choice: Choice, model: str, task: 
     if given is None:
         return OperatorSource("model", name=choice.name)
     return OperatorSource("given", place, thing=thing)
-
-
-def _leaner(source: OperatorSource, request: Request, kept: Preset, model: str, task: str) -> OperatorSource:
-    """The leaner operator of the same task that kept settings go with, where the model has it."""
-    if (
-        source.given
-        or source.kind not in ("model", "mask")
-        or not (kept.operator and request.sampler is None)
-    ):
-        return source
-    folder = stored_operator(model, kept.operator)
-    if folder is None or operator_config(folder).degradation != (source.name or task):
-        return source
-    return replace(source, name=kept.operator)
 
 
 def _untrained(request: Request, model: str, task: str) -> bool:
