@@ -67,7 +67,7 @@ STRUCTURE: dict[str, dict[str, Any]] = {
     "sr4": {**ONCE, "cg_budget": 3},
     "sr8": {**ONCE, "cg_budget": 3, "eta": "sqrt", "shift": 2.0},
     "blur": {**ONCE, "cg_budget": 4},
-    "inpaint": {**ONCE, "cg_budget": 1, "weight": "mask", "shift": 2.0},
+    "inpaint": {**ONCE, "cg_budget": 1, "weight": "ones", "shift": 2.0},
     "jpeg": {
         **ONCE,
         "inner_steps": 2,

@@ -23,8 +23,6 @@ from paseo.faces.paste import oval
 from paseo.faces.view import FaceView
 from paseo.units import signed_std, to_signed
 
-WORSE = 1.25  # times the photograph's misfit: what a face may have
-LOSS = 1.2  # of a task that is not linear: times what the task itself does to the face
 BLURRED = 0.6  # of the face's detail: a photograph with less is blurred
 STRANGE = 1.07  # times the face's strangeness: a photograph with more is damaged
 ODD, UNEXPLAINED = 1.013, 1.35  # less of it counts where the misfit is this many times that of noise alone
@@ -43,13 +41,12 @@ class Judgement:
     noise: float  # the misfit that noise alone gives
     detail: tuple[float, float]  # in [0,1] units
     strangeness: tuple[float, float] | None
-    loss: float | None  # what the task does to the new face, where the task is not linear
 
     @property
     def objection(self) -> str | None:
         """Why the photograph's version stays, or None."""
         old, new = self.misfit
-        if new > max(WORSE * old, LOSS * (self.loss or 0.0)):
+        if new > max(old, self.noise):
             return f"the face does not explain the measurement (misfit {new:.3f}, the photograph {old:.3f})"
         return None if self.blurred or self.damaged else "it is fine as it is"
 
@@ -73,20 +70,17 @@ def judge(
     y: Tensor,
     old: Tensor,
     new: Tensor,
-    face: Tensor,
     sigma_y: float,
     strangeness: Strangeness | None,
 ) -> Judgement:
-    """Two versions (3,h,w) of the window in [0,1], its measurement y, and the face as the model gave it."""
+    """Two versions (3,h,w) of the window in [0,1] and its measurement y."""
     seen = [view.look(version[None])[0] for version in (old, new)]
     noise = signed_std(sigma_y) * torch.randn(y.shape, generator=torch.Generator().manual_seed(0)).to(y)
-    u = to_signed(face[None].to(view.background))
     return Judgement(
         (misfit(view, y, old), misfit(view, y, new)),
         max(_rms(view.lift(noise)), EIGHT_BIT),
         (_rms(_detail(seen[0][None])), _rms(_detail(seen[1][None]))),
         None if strangeness is None else (strangeness(seen[0]), strangeness(seen[1])),
-        None if view.task.linear else _rms(view.lift(view(u)) - u),
     )
 
 

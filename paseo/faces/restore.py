@@ -114,7 +114,7 @@ def _one(
     face = restore_face(y, view).to(image)
     old = image[(..., *window.picture)]
     new = paste(old, face, view.frame).clamp(0, 1)
-    judgement = judge(view, y, old, new, face, sigma_y, strangeness)
+    judgement = judge(view, y, old, new, sigma_y, strangeness)
     if judgement.objection is None:
         image = image.clone()
         image[(..., *window.picture)] = new

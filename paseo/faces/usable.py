@@ -8,7 +8,7 @@ from torch import Tensor
 from paseo.faces.align import Frame, Size
 
 SMALLEST = 40  # pixels of the frame: below, nothing of a face is left to be explained
-LARGEST = 1.5  # times the model's side: above, the photograph has more detail than the model can give back
+LARGEST = 1.25  # times the model's side: above, the photograph has more detail than the model can give back
 TURNED = 0.75  # the nose's offset from the middle line, in half eye distances; 99 % of FFHQ has less
 NARROW = 0.65  # eye to eye over eyes to mouth; 0.98 ± 0.10 there
 INSIDE = 0.75  # part of the frame that must lie in the picture

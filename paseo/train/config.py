@@ -91,7 +91,7 @@ class LoopConfig:
 
     def public(self) -> dict[str, Any]:
         """The same for exported files: folders by their last name, nothing about the machine."""
-        names = {"data", "model", "start", "teacher", "pairs"}
+        names = {"data", "model", "start", "teacher", "specialists", "pairs"}
         names |= {"split"} if Path(str(self.identity().get("split", ""))).is_file() else set()
         values = {k: v for k, v in self.identity().items() if k not in ("device", "name") and v is not None}
         return {k: _last_names(v) if k in names else v for k, v in values.items()}

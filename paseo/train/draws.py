@@ -3,8 +3,8 @@
     kinds   jpeg, blur (round and stretched), motion, sr, mask, noise, chain (blur → sr → noise → JPEG)
 
 Parameters are drawn log-uniformly over the ranges below, so that each doubling is seen equally often. Masks
-are boxes, scratches, blobs and halves. The probes are the degradations at which an operator is judged and its
-errors are stored.
+are the paper's box, other boxes, scratches, blobs and halves. The probes are the degradations at which an
+operator is judged and its errors are stored.
 """
 
 from __future__ import annotations
@@ -17,11 +17,22 @@ import numpy as np
 import torch
 
 from paseo.base import Degradation
-from paseo.degrade import JPEG, Compose, Downsample, GaussianBlur, Grain, Mask, MotionBlur, StretchedBlur
+from paseo.degrade import (
+    JPEG,
+    CentreBox,
+    Compose,
+    Downsample,
+    GaussianBlur,
+    Grain,
+    Mask,
+    MotionBlur,
+    StretchedBlur,
+)
 from paseo.degrade.family import PARAMETERS
 from paseo.errors import BadInput
 
 QUALITY, WIDTH, LENGTH, FACTOR, GRAIN = (5, 95), (0.3, 5.0), (2.0, 25.0), (1.2, 8.0), (0.005, 0.1)
+PAPER_MASKS = 0.5  # of the masks are the paper's centre box, the rest drawn at random
 NOISE = 0.2  # largest s on [-1,1] images: σ_y = 0.1
 RANGES = {
     "width_xx": (0.0, 8.8),
@@ -87,7 +98,7 @@ def _chain(dice: Dice, side: int) -> Degradation:
 
 
 def _mask(dice: Dice, side: int) -> Degradation:
-    return Mask(torch.from_numpy(random_mask(dice, side)))
+    return CentreBox() if dice.below(PAPER_MASKS) else Mask(torch.from_numpy(random_mask(dice, side)))
 
 
 def random_mask(dice: Dice, side: int) -> np.ndarray:
@@ -121,7 +132,7 @@ KINDS: dict[str, tuple[float, Callable[[Dice, int], Degradation]]] = {
     "blur": (0.2, _blur),
     "motion": (0.1, _motion),
     "sr": (0.2, _sr),
-    "mask": (0.14, _mask),
+    "mask": (0.3, _mask),
     "noise": (0.03, _noise),
     "chain": (0.13, _chain),
 }

@@ -27,7 +27,7 @@ from paseo.train.loop import Trained, derive
 from paseo.train.pictures import Pictures
 from paseo.train.samples import FreshSamples, Samples, StoredSamples, measured
 from paseo.train.start import starting_weights
-from paseo.train.teacher import Teacher
+from paseo.train.teacher import Specialists, Teacher
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -62,6 +62,11 @@ class FamilyRecipe:
         self.teacher = (
             Teacher(config.teacher, codec, True, self.device, bf16, config.local) if config.teacher else None
         )
+        self.specialists = (
+            Specialists(config.specialists.split(","), codec, self.device, bf16)
+            if config.specialists
+            else None
+        )
         if config.measurements or self.teacher is not None:
             self.count = config.examples or pictures.count
             self.samples = StoredSamples(
@@ -82,7 +87,13 @@ class FamilyRecipe:
         if self.teacher is not None:
             z, target = self.teacher(z, s, rng, c, seen)
         error = net(z, s, c, seen).float() - target
-        return error.abs().mean(), {"rms": error.detach().square().mean().sqrt()}
+        loss = error.abs().mean()
+        if self.specialists is not None:  # half as many questions again, at the degradation of one of them
+            half = len(z) // 2 or 1
+            degradation, z, s, target = self.specialists(z[:half], s[:half], rng)
+            c, seen = self.told([degradation], (sample.side, sample.side))
+            loss = loss + (net(z, s, c, seen).float() - target).abs().mean()
+        return loss, {"rms": error.detach().square().mean().sqrt()}
 
     def told(self, degradations: list[Degradation], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """c (B, P) and the seen shares (B, n², h, w) of one degradation per picture of (H, W) pixels."""

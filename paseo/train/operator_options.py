@@ -70,6 +70,11 @@ class OperatorTraining(LoopConfig):
     teacher: Path | None = option(
         None, "Folder of an operator of the same task and model to imitate, instead of measurements."
     )
+    specialists: str | None = option(
+        None,
+        "Of a family: FOLDER,FOLDER,… of operators of single tasks, to whose answers it is held beside the "
+        "measurements.",
+    )
     noise: float = option(
         0.04, "Largest training noise s on [-1,1] images; twice the largest σ_y it will be used with."
     )
@@ -105,8 +110,8 @@ class OperatorTraining(LoopConfig):
         check_crops(self.crops, 8)
         check_widths(self.widths)
         family = self.task is not None and family_of(self.task) is not None
-        for name, value in (("crops", self.crops), ("local", self.local)):
-            if value and not family:
+        for name in ("crops", "local", "specialists"):
+            if given[name] and not family:
                 raise BadInput(f"{name} belongs to a family: give it with --task family.")
         if self.jacobian and family:
             raise BadInput("jacobian is for one degradation: a family draws a new one for every sample.")

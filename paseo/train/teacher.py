@@ -8,12 +8,14 @@ where a sampler asks, and makes the two agree in how they change and not only in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from paseo.base import Codec
+from paseo.base import Codec, Degradation
+from paseo.degrade import task
 from paseo.errors import BadInput
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import load_operator
@@ -53,3 +55,24 @@ class Teacher:
         z = z.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             return z, self.net(z, s, c, seen).float()
+
+
+class Specialists:
+    """Operators of single degradations, whose knowledge a family's operator takes over beside what its own
+    measurements tell: at their degradation it is to answer as they do.
+    """
+
+    def __init__(self, folders: Sequence[str], codec: Codec, device: torch.device, bf16: bool) -> None:
+        self.teachers = [Teacher(Path(folder), codec, False, device, bf16) for folder in folders]
+        self.degradations: list[Degradation] = [
+            task(t.net.spec.degradation).degradation for t in self.teachers
+        ]
+
+    def __call__(
+        self, z: Tensor, s: Tensor, rng: torch.Generator
+    ) -> tuple[Degradation, Tensor, Tensor, Tensor]:
+        """One of them at random: its degradation, the latents, the noise it was asked about, its answer."""
+        i = int(torch.randint(len(self.teachers), (1,), generator=rng))
+        s = s.clamp(max=2 * self.teachers[i].net.spec.unit_noise_range[1])  # what it was trained on
+        z, answer = self.teachers[i](z, s, rng)
+        return self.degradations[i], z, s, answer

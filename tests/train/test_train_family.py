@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from paseo.codecs.embedded import EmbeddedCodec
-from paseo.degrade import Mask, condition_of, task
+from paseo.degrade import CentreBox, condition_of, task
 from paseo.degrade.family import PARAMETERS, numbers_of, parts_of
+from paseo.degrade.mask import Masking
 from paseo.errors import BadInput
 from paseo.linalg import linearize
 from paseo.operators.store import load_operator
-from paseo.train.draws import KINDS, PROBES, RANGES, Dice, FamilyDraw, family_of, random_mask
+from paseo.train.draws import KINDS, PAPER_MASKS, PROBES, RANGES, Dice, FamilyDraw, family_of, random_mask
 from paseo.train.loop import session
 from paseo.train.operator import OperatorTraining, train_operator
 from paseo.train.pictures import load_pictures
@@ -44,18 +45,19 @@ def settings(out: Path, **changes: Any) -> OperatorTraining:
 def test_what_is_drawn_lies_in_the_ranges_and_differs() -> None:
     draw, rng = FamilyDraw(tuple(KINDS)), torch.Generator().manual_seed(0)
     seen: dict[str, set[float]] = {name: set() for name in PARAMETERS}
-    masks = 0
+    masks = boxes = 0
     for _ in range(400):
         degradation = draw(rng, 32)
-        masks += isinstance(degradation, Mask)
+        masks, boxes = masks + isinstance(degradation, Masking), boxes + isinstance(degradation, CentreBox)
         for name, value in numbers_of(parts_of(degradation)).items():
             low, high = RANGES[name]
             assert low <= value <= high
             seen[name].add(round(value, 3))
         assert 0 <= draw.noise(rng) <= 0.2
     assert all(len(values) > (1 if name in ("jpeg", "motion") else 2) for name, values in seen.items())
-    share = KINDS["mask"][0]
+    share = KINDS["mask"][0] / sum(weight for weight, _ in KINDS.values())
     assert abs(masks / 400 - share) < 5 * (share * (1 - share) / 400) ** 0.5
+    assert abs(boxes / masks - PAPER_MASKS) < 5 * (PAPER_MASKS * (1 - PAPER_MASKS) / masks) ** 0.5
 
 
 def test_the_probes_are_tasks_of_the_family() -> None:
@@ -190,3 +192,25 @@ def test_a_student_of_a_family_comes_closer_to_its_teacher(
         train_operator(settings(tmp_path / "no", local=True, teacher=teacher, **kinds), codec)
     with pytest.raises(BadInput, match="teacher alone"):
         settings(tmp_path, teacher=teacher, measurements=2, **kinds)
+
+
+def test_a_family_answers_as_its_specialists_do(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+    """The measurements are JPEGs alone: what it knows of the centre box it has from the specialist."""
+    train_operator(settings(tmp_path / "box", task="inpaint", data=photos, steps=20), codec)
+    folder = tmp_path / "box" / "operator"
+    specialist, z = load_operator(folder).bind(0.01), codec.encode(_held_out(photos)).detach()
+    told = condition_of(CentreBox(), 8, (32, 32))
+    distance = {}
+    for name, given in (("alone", None), ("taught", str(folder))):
+        options = settings(tmp_path / name, task="family:jpeg", data=photos, steps=150, specialists=given)
+        train_operator(options, codec)
+        net = load_operator(tmp_path / name / "operator")
+        distance[name] = float((net.bind(0.01, told)(z) - specialist(z)).detach().abs().mean())
+    assert distance["taught"] < 0.6 * distance["alone"]
+    config = json.loads((tmp_path / "taught" / "operator" / "config.json").read_text())
+    assert config["training"]["settings"]["specialists"] == "operator"  # a name, no path of this machine
+    with pytest.raises(BadInput, match="belongs to a family"):
+        settings(tmp_path, task="sr4", data=photos, specialists=str(folder))
+    family = str(tmp_path / "alone" / "operator")
+    with pytest.raises(BadInput, match="of a family"):
+        train_operator(settings(tmp_path / "no", data=photos, specialists=family), codec)
