@@ -119,9 +119,10 @@ class OperatorTraining(LoopConfig):
             raise BadInput(
                 "examples says how many pictures of a family to encode: give --measurements or --teacher."
             )
-        if self.teacher and (self.measurements or self.jacobian or self.pairs):
+        if self.teacher and (self.measurements or self.jacobian or self.pairs or self.specialists):
             raise BadInput(
-                "A student learns from its teacher alone: leave measurements, jacobian and pairs out."
+                "A student learns from its teacher alone: leave measurements, jacobian, pairs and specialists "
+                "out."
             )
         if (self.task is None) == (self.pairs is None):
             raise BadInput(

@@ -192,6 +192,8 @@ def test_a_student_of_a_family_comes_closer_to_its_teacher(
         train_operator(settings(tmp_path / "no", local=True, teacher=teacher, **kinds), codec)
     with pytest.raises(BadInput, match="teacher alone"):
         settings(tmp_path, teacher=teacher, measurements=2, **kinds)
+    with pytest.raises(BadInput, match="teacher alone"):
+        settings(tmp_path, teacher=teacher, specialists="box", **kinds)
 
 
 def test_a_family_answers_as_its_specialists_do(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
