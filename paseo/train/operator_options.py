@@ -121,7 +121,7 @@ class OperatorTraining(LoopConfig):
             )
         if self.teacher and (self.measurements or self.jacobian or self.pairs or self.specialists):
             raise BadInput(
-                "A student learns from its teacher alone: leave out measurements, jacobian, pairs, specialists."
+                "A student learns from its teacher alone: no measurements, jacobian, pairs or specialists."
             )
         if (self.task is None) == (self.pairs is None):
             raise BadInput(
