@@ -14,8 +14,10 @@ also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done a
     python benchmarks/tune.py --model photos --data validation.tar --part all --out runs/p --methods paseo
     python benchmarks/tune.py --data FACES --out runs/more --methods silo,silo-53 --trials 5 --more
 
+    python benchmarks/tune.py --model photos --like faces-128 --data validation.tar --part all --out runs/p …
+
 `--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4
-in turn.
+in turn. `--like` begins a model's first search with what another model keeps, and goes on in the same way.
 """
 
 from __future__ import annotations
@@ -171,9 +173,13 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     base = replace(setup, method=method, settings=fixed).recipe.sampler
     values: dict[str, Any] = {**fixed, **{name: getattr(base, name) for name in axes if name not in searched}}
     grid = read_grid(axes, [text for text in GRIDS[label] if not text.endswith("=")])
-    if o.more:
-        kept = kept_sampler(replace(setup, method=method, settings=fixed), label)
-        grid = around({name: getattr(kept, name) for name in searched}, sorted(searched), axes)
+    if o.more or o.like:
+        source = replace(setup, model_name=o.like or o.model, method=method, settings=fixed)
+        kept = kept_sampler(source, label)
+        found = {name: getattr(kept, name) for name in sorted(searched)}
+        grid = around(found, list(found), axes)
+        if o.like:  # a point that names one field leaves the others as they are here, not there
+            grid = [found, *(found | point for point in grid)]
     first = ON_PHOTOS[task] if (o.model, label) == ("photos", "paseo") else TRIED.get(label, {}).get(task)
     pictures = load_pictures(o.data, o.part, 0, o.images + o.final, 128)
     return Tuning(
@@ -188,7 +194,7 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
         budget=BUDGETS.get(label, OTHERS),
         batch=o.batch,
         final_pictures=pictures[o.images :],
-        grid=grid if o.more or first is None else first,
+        grid=grid if o.more or o.like or first is None else first,
     )
 
 
@@ -259,6 +265,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--more", action="store_true", help="try what lies around the kept settings")
+    parser.add_argument("--like", help="model whose kept settings are tried first, and what lies around them")
     parser.add_argument("--collect", type=Path, help="model folder to put the results into")
     o = parser.parse_args()
     collect(o) if o.collect else compute(o)

@@ -118,6 +118,21 @@ def test_what_was_asked_for_stays(model: Path) -> None:
     assert resolve(Request(model=str(model), task="jpeg:35", sampler=mine)).sampler == mine
 
 
+def test_an_operator_for_any_mask_is_given_the_masks_weights(model: Path) -> None:
+    """The kept weights of one are those of the dedicated operator, which knows what its box hides."""
+    family = str(model / "operators" / "family")
+
+    def weight(operator: str | None, **wishes: Any) -> str:
+        sampler = resolve(Request(model=str(model), task="inpaint", operator=operator, **wishes)).sampler
+        assert isinstance(sampler, PASEO)
+        return sampler.weight
+
+    assert weight(None) == "ones"
+    assert weight(family) == "mask"
+    assert weight(family, settings=["weight=ones"]) == "ones"  # as asked
+    assert weight(family, label="paseo-paper") == "soft"  # finds the hole itself
+
+
 def test_a_free_mask_goes_through_the_family(model: Path) -> None:
     observed = torch.ones(128, 128)
     observed[10:20, 30:90] = 0

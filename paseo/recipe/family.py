@@ -25,6 +25,7 @@ from paseo.operators.config import OperatorConfig
 from paseo.operators.family import Family
 from paseo.operators.store import operator_config
 from paseo.recipe.recipe import OperatorSource
+from paseo.samplers import PASEO
 
 FAMILY = "family"  # the folder below a model's operators
 # r over the operator's RMS error, by what was done: the best of 0.2 to 5 on validation photographs, where it
@@ -106,6 +107,21 @@ def numbers_in(degradation: Degradation | Task) -> dict[str, float] | None:
         return numbers_of(parts_of(degradation))
     except Unsupported:
         return None
+
+
+def for_cells(sampler: Sampler) -> Sampler:
+    """Hidden cells carry no information: methods that weigh the measurement give them no weight."""
+    weighs = is_dataclass(sampler) and any(f.name == "weight" for f in fields(sampler))
+    return replace(sampler, weight="mask") if weighs and not isinstance(sampler, type) else sampler
+
+
+def for_any_mask(sampler: Sampler, family: Family | None, degradation: Degradation | Task) -> Sampler:
+    """A dedicated operator predicts the hidden cells of its own box, one for any mask does so less well:
+    there weights of one become those of the mask, which it is told in any case (docs/beyond.md).
+    """
+    inner = degradation.degradation if isinstance(degradation, Task) else degradation
+    plain = isinstance(sampler, PASEO) and sampler.weight == "ones"
+    return for_cells(sampler) if plain and family is not None and isinstance(inner, Masking) else sampler
 
 
 def believed(

@@ -39,6 +39,8 @@ from paseo.recipe.family import (
     believed,
     carried,
     family_of_model,
+    for_any_mask,
+    for_cells,
     knows_masks,
     leaner,
     stored_for,
@@ -73,6 +75,7 @@ def resolve(request: Request) -> Recipe:
         found = isinstance(asked, PASEO) and bool(asked.blind)
         sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y, found)
         preset = replace(preset, sampler=sampler)
+    preset = replace(preset, sampler=for_any_mask(preset.sampler, choice.family, degradation))
     operator = _operator(request, bool(mask), choice, model, name)
     operator = leaner(operator, model, name, "" if request.sampler else kept.preset.operator)
     if operator.kind == "chain" and request.operator is None:
@@ -122,7 +125,7 @@ def settle(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> Recipe
         why = "the mask is the box that the learned operator was trained on"
         return replace(recipe, operator=replace(recipe.operator, kind=kind), why=(*recipe.why, why))
     source, why = _for_free_mask(recipe, learned)
-    return replace(recipe, operator=source, sampler=_for_cells(recipe.sampler), why=(*recipe.why, why))
+    return replace(recipe, operator=source, sampler=for_cells(recipe.sampler), why=(*recipe.why, why))
 
 
 def _for_free_mask(recipe: Recipe, learned: OperatorConfig | None) -> tuple[OperatorSource, str]:
@@ -317,12 +320,6 @@ def _for_chain(sampler: Sampler, operator: OperatorSource) -> Sampler:
     if operator.kind != "chain" or not is_dataclass(sampler) or isinstance(sampler, type):
         return sampler
     return replace(sampler, weight="ones") if values_of(sampler).get("weight") == "residual" else sampler
-
-
-def _for_cells(sampler: Sampler) -> Sampler:
-    """Hidden cells carry no information: methods that weigh the measurement give them no weight."""
-    weighs = is_dataclass(sampler) and any(f.name == "weight" for f in fields(sampler))
-    return replace(sampler, weight="mask") if weighs and not isinstance(sampler, type) else sampler
 
 
 def _with_text(

@@ -29,7 +29,8 @@ DATA_HELP = (
 )
 CROPS_HELP = (
     "Sides of random crops in pixels, such as 128,192: cut on the fly from pictures of any size, at a random "
-    "scale and mirrored. Without it every picture's centre square is used at SIZE."
+    "scale and mirrored; a side named twice is drawn twice as often, and of a larger one a batch has fewer. "
+    "Without it every picture's centre square is used at SIZE."
 )
 
 
@@ -43,7 +44,9 @@ class Pictures(Protocol):
     @property
     def digest(self) -> str: ...  # of all that decides what they are
     def draw(self, index: Tensor, rng: torch.Generator) -> Tensor:
-        """One training picture for each entry of `index`; crops are drawn without regard to it."""
+        """One training picture for each entry of `index`; crops are drawn without regard to it, and fewer of
+        a larger side, so that every batch costs the same.
+        """
         ...
 
     def examples(self, positions: range, side: int, rng: torch.Generator) -> Tensor:
@@ -124,7 +127,8 @@ class CroppedPictures:
 
     def draw(self, index: Tensor, rng: torch.Generator) -> Tensor:
         side = self.sides[int(torch.randint(len(self.sides), (1,), generator=rng))]
-        return CropSet(self.train, self.shares, side).batch(len(index), rng)
+        count = max(1, round(len(index) * (min(self.sides) / side) ** 2))  # every batch as many pixels
+        return CropSet(self.train, self.shares, side).batch(count, rng)
 
     def held_out(self, limit: int) -> Tensor:
         side = self.sides[0]

@@ -97,14 +97,15 @@ def test_crops_have_one_side_per_batch_and_are_repeatable(tmp_path: Path) -> Non
     picture(9, 20).resize((20, 90)).save(mixed / "tall.png")  # narrower than the larger crops
     pictures = load_pictures(mixed, size=0, crops=(16, 32), rule="hash", cache=tmp_path)
     assert isinstance(pictures, CroppedPictures)
-    sides = set()
+    counts = {}
     for seed in range(12):
-        a, b = (pictures.draw(torch.arange(3), torch.Generator().manual_seed(seed)) for _ in range(2))
+        a, b = (pictures.draw(torch.arange(8), torch.Generator().manual_seed(seed)) for _ in range(2))
         assert torch.equal(a, b)
-        assert a.shape == (3, 3, a.shape[-1], a.shape[-1])
+        assert a.shape[1:] == (3, a.shape[-1], a.shape[-1])
         assert float(a.abs().max()) <= 1
-        sides.add(a.shape[-1])
-    assert sides == {16, 32}
+        counts[a.shape[-1]] = len(a)
+    assert counts == {16: 8, 32: 2}  # as many pixels in every batch
+    assert len(pictures.draw(torch.arange(1), torch.Generator().manual_seed(0))) == 1
     assert pictures.held_out(1).shape == (1, 3, 16, 16)
     assert torch.equal(pictures.sample(5), pictures.sample(5))
 
