@@ -214,6 +214,16 @@ def test_noise_adds_its_own_part_to_what_is_believed() -> None:
     assert r("blur:2", 0.05, silent) == pytest.approx(share * 0.2, rel=1e-2)
 
 
+def test_an_early_stop_of_cg_is_kept_for_the_degradation_it_was_measured_on() -> None:
+    """A milder blur borrows the other settings of blur, with the usual stop."""
+    tolerance = {}
+    for name in ("blur", "blur:1"):
+        sampler = resolve(Request(model="photos", task=name)).sampler
+        assert isinstance(sampler, PASEO)
+        tolerance[name] = sampler.cg_tolerance
+    assert tolerance["blur"] > tolerance["blur:1"] == PASEO.cg_tolerance
+
+
 def test_what_a_blind_run_found_is_in_the_record_of_its_picture(tmp_path: Path) -> None:
     """Two files in one pass: each has its own width, and how far it may be off."""
     sample = Image.open(paseo.models.ROOT / "photos" / "samples" / "portrait.jpg").resize((64, 64))

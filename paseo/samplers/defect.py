@@ -15,7 +15,7 @@ from paseo.base import Problem
 from paseo.samplers.misfit import codec_of
 
 BELIEVED = 0.7  # of d(z): the error at the truth is like the error at the estimate, but not the same
-BEFORE = 5  # the first fifth of a run has no useful estimate yet
+BEFORE = 4  # the first quarter of a run has no useful estimate yet
 
 
 def defect_is_due(k: int, steps: int, every: int) -> bool:
