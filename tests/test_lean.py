@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from paseo.degrade import tasks
+from paseo.lab.bench.config import load_config
+from paseo.lab.bench.plan import make_plan, write
+from paseo.lab.bench.run import run
 from paseo.models import LEAN, load_model, stored_operator
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
@@ -56,3 +61,18 @@ def test_a_record_names_it() -> None:
 @pytest.mark.parametrize("name", ["sr4/../../..", "lean", "sr4/lean/lean", "../faces-128/operators/sr4"])
 def test_no_other_path_is_an_operator(name: str) -> None:
     assert load_model("faces-128").operator_folder(name) is None
+
+
+def test_a_benchmark_gives_each_method_the_operator_it_was_planned_with(tmp_path: Path) -> None:
+    """PASEO its lean one, all others the paper's, in one process."""
+    (tmp_path / "run.yaml").write_text(
+        "{name: both, model: faces-128, data: {path: samples}, tasks: [sr4], metrics: [psnr], "
+        "features: false, methods: [{name: paseo, budget: 5, count: 1}, {name: silo, budget: 3, count: 1}, "
+        "{name: paseo, label: paseo-dagger, preset: paseo-dagger, budget: 5, count: 1}]}"
+    )
+    made = make_plan(load_config(tmp_path / "run.yaml"))
+    write(made, tmp_path / "run")
+    operators = {cell.method: cell.hashes["operator_diffusion_pytorch_model"] for cell in made.cells}
+    assert operators["paseo"] != operators["silo"] == operators["paseo-dagger"]
+    outcome = run(tmp_path / "run")
+    assert (outcome.done, outcome.failed) == (3, 0)

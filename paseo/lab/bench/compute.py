@@ -62,10 +62,13 @@ class BenchWorker:
         self.setups: dict[str, Setup] = {}
 
     def setup(self, cell: Cell) -> Setup:
-        """The model with the cell's prompt and guidance, and its task."""
-        key = canonical({"task": cell.task, "options": cell.options})
+        """The model with the cell's prompt and guidance, its task, and the operator that goes with the
+        method's settings.
+        """
+        key = canonical({"task": cell.task, "method": cell.method, "options": cell.options})
         if key not in self.setups:
-            self.setups[key] = setup_of(self.config, cell.task, options=cell.options)
+            spec = next((m for m in self.config.methods if m.label == cell.method), None)
+            self.setups[key] = setup_of(self.config, cell.task, spec, options=cell.options)
         return self.setups[key]
 
     def __call__(self, unit: Sequence[Cell], pictures: Sequence[Truth]) -> list[CellResult]:
