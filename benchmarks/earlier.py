@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,14 @@ NOT_METRICS = ("task", "method", "image", "seed", "nfe", "key")
 Key = tuple[str, str]  # task, method
 
 
-def with_earlier(bench: Bench, folder: Path, config: BenchConfig) -> Bench:
-    """The run with every row of `folder` whose task and method it lacks; methods in the order of `config`."""
+def with_earlier(
+    bench: Bench, folder: Path, config: BenchConfig, whole: Iterable[Cell] | None = None
+) -> Bench:
+    """The run with every row of `folder` whose task and method it lacks; methods in the order of `config`.
+    `whole` are the cells of the whole benchmark, where the run itself has fewer tasks or images.
+    """
     kept = {name: read_json(folder / f"{name}.json") for name in ("quality", "cost")}
-    like = {(cell.task, cell.image): cell for cell in bench.cells}
+    like = {(cell.task, cell.image): cell for cell in whole or bench.cells}
     rows = [row for row in _rows(folder) if _key(row) not in bench.summaries and _at(row) in like]
     groups: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:

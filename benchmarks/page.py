@@ -13,7 +13,7 @@ takes methods that the runs leave out from benchmarks/results, and keeps the pag
 
     python benchmarks/page.py --photos out/photos
 
-writes the section on photographs anew and leaves the rest of the page as it is.
+writes the section on photographs anew and leaves the rest of the page as it is (with --earlier as above).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from paseo.files import read_json, write_json, write_text
 from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench
 from paseo.lab.bench.config import load_config
+from paseo.lab.bench.plan import make_plan
 from paseo.lab.bench.report import cost_json, facts, quality_json, tables, write_report
 from paseo.lab.bench.tables import overview_table, rows_csv
 from paseo.lab.reproduce import EXPERIMENTS
@@ -93,7 +94,8 @@ def main() -> None:
     if o.main is not None:
         whole_page(o)
     if o.photos is not None:
-        put(o.out, PHOTOS, "\n".join(photographs(aggregate.load(o.photos))), before=STUDIES)
+        bench = read(o.photos, "photos", o.earlier)
+        put(o.out, PHOTOS, "\n".join(photographs(bench)), before=STUDIES)
     print(o.out)
 
 
@@ -148,9 +150,12 @@ def read(run: Path | None, name: str, earlier: bool) -> Bench | None:
     if run is None:
         return None
     bench = aggregate.load(run)
-    config = load_config(HERE / {"main": "faces-128.yaml", "equal": "faces-128-equal.yaml"}[name])
+    files = {"main": "faces-128.yaml", "equal": "faces-128-equal.yaml", "photos": "photos.yaml"}
+    config = load_config(HERE / files[name])
     config = config.model_copy(update={"data": bench.config.data})
-    return with_earlier(bench, HERE / "results" / name, config) if earlier else bench
+    if not earlier:
+        return bench
+    return with_earlier(bench, HERE / "results" / name, config, make_plan(config).cells)
 
 
 def section(page: Path, title: str) -> str:

@@ -18,6 +18,8 @@ also at 53). `paseo-paper` is Algorithm 2 as printed. What is done is not done a
 
 `--more` is a second search beside what is kept: after it, each searched number times 0.5, 2, 0.7 and 1.4
 in turn. `--like` begins a model's first search with what another model keeps, and goes on in the same way.
+`paseo-equal` is PASEO searched as every baseline is, as if this model kept nothing for it: with `--like` it
+tries what the other model keeps, the defaults, and what lies around.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from paseo.lab.bench.pictures import load_pictures
 from paseo.lab.bench.setup import Setup
 from paseo.lab.tune.spaces import Space, read_grid, space_of
 from paseo.lab.tune.tune import Tuning, tune
+from paseo.samplers import METHODS
 
 TASKS = ("sr4", "sr8", "blur", "inpaint", "jpeg")
 GRIDS: dict[str, tuple[str, ...]] = {  # label → fields that are searched, and what is tried first
@@ -126,15 +129,18 @@ ON_PHOTOS = {  # K, ρ and r of PASEO's first trials with the model photos
     "jpeg": remembered((8, 0.25, 0.3), (8, 0.4, 0.3), (8, 0.25, 0.2)),
 }
 CHANGES = {"paseo": ("recall=0,4,8",)}  # axes that the settings do not declare
-BUDGETS = {"paseo": 53, "paseo-paper": 53, "paseo-dagger": 53, "silo-53": 53, "psld-53": 53}
+EQUAL = "paseo-equal"
+BUDGETS = dict.fromkeys(("paseo", EQUAL, "paseo-paper", "paseo-dagger", "silo-53", "psld-53"), 53)
 OTHERS = 79
 MARKED: dict[str, tuple[str, dict[str, Any]]] = {
     "paseo-paper": ("paseo", PAPER),
     "paseo-dagger": ("paseo", {"anchor": "fresh"}),
+    EQUAL: ("paseo", {}),
     "silo-53": ("silo", {}),
     "psld-53": ("psld", {}),
 }
 GRIDS |= {
+    EQUAL: ("relaxation=", "operator_noise="),
     "silo-53": GRIDS["silo"],
     "psld-53": GRIDS["psld"],
 }  # PASEO's nearest rivals also at PASEO's number of calls
@@ -162,10 +168,11 @@ def kept_sampler(setup: Setup, label: str) -> Sampler:
 def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
     """The search of one method on one task."""
     method, fixed = MARKED.get(label, (label, {}))
-    setup = Setup(o.model, task)
+    # of PASEO as a newcomer the other model's settings stand in for this one's own
+    setup = Setup(o.model, task, preset=o.like if label == EQUAL else None)
     if label == "paseo-paper" and setup.task.masks:
         fixed = {**fixed, "weight": "soft"}  # finds the hole itself
-    fixed = {**(STRUCTURE[task] if method == "paseo" else {}), **fixed}
+    fixed = {**(STRUCTURE[task] if method == "paseo" and label != EQUAL else {}), **fixed}
     searched = {text.partition("=")[0] for text in GRIDS[label]}
     fixed = {name: value for name, value in fixed.items() if name not in searched}
     changes = CHANGES.get(label, ())
@@ -180,6 +187,8 @@ def tuning_of(label: str, task: str, o: argparse.Namespace) -> Tuning:
         grid = around(found, list(found), axes)
         if o.like:  # a point that names one field leaves the others as they are here, not there
             grid = [found, *(found | point for point in grid)]
+        if label == EQUAL:
+            grid = [{name: getattr(METHODS[method].default, name) for name in found}, *grid]
     first = ON_PHOTOS[task] if (o.model, label) == ("photos", "paseo") else TRIED.get(label, {}).get(task)
     pictures = load_pictures(o.data, o.part, 0, o.images + o.final, 128)
     return Tuning(

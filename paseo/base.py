@@ -91,6 +91,20 @@ class Codec(Protocol):
 
 
 @runtime_checkable
+class Sketches(Protocol):
+    """A codec with a second, quicker decoder, for looks on the way and never for a result."""
+
+    def sketch(self, z: Tensor) -> Tensor:
+        """D(z), roughly; D(z) itself where no quicker decoder is at hand."""
+        ...
+
+
+def sketched(codec: Codec, z: Tensor) -> Tensor:
+    """D(z) by the quickest decoder that a codec has."""
+    return codec.sketch(z) if isinstance(codec, Sketches) else codec.decode(z)
+
+
+@runtime_checkable
 class Degradation(Protocol):
     """A in pixels, without noise, on images in [-1,1]. Linear ones are also a `LinearDegradation`."""
 

@@ -27,6 +27,7 @@ from paseo.base import (
     OnDevice,
     Prior,
     Problem,
+    sketched,
 )
 from paseo.degrade.family import condition_of
 from paseo.units import signed_std, to_signed
@@ -97,6 +98,9 @@ class Padded:
 
     def decode(self, z: Tensor) -> Tensor:
         return self.codec.decode(z)[..., : self.size[0], : self.size[1]]
+
+    def sketch(self, z: Tensor) -> Tensor:
+        return sketched(self.codec, z)[..., : self.size[0], : self.size[1]]
 
     @property
     def latent_space(self) -> str:

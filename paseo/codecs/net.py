@@ -95,5 +95,6 @@ class AutoencoderNet(nn.Module):
     def encode(self, x: Tensor) -> Tensor:
         return (self.encoder(x) - self.mean) / self.std
 
-    def decode(self, z: Tensor) -> Tensor:
-        return self.decoder(z * self.std + self.mean)
+    def decode(self, z: Tensor, decoder: Decoder | None = None) -> Tensor:
+        """By its own decoder, or by another of the same latents."""
+        return (decoder or self.decoder)(z * self.std + self.mean)

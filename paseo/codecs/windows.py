@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
-from paseo.base import Codec
+from paseo.base import Codec, sketched
 from paseo.windows import Cover, blended
 
 
@@ -29,9 +31,15 @@ class WindowedCodec:
         return blended(self.codec.encode, x, self.cover, entries=self.factor)
 
     def decode(self, z: Tensor) -> Tensor:
+        return self._decoded(self.codec.decode, z)
+
+    def sketch(self, z: Tensor) -> Tensor:
+        return self._decoded(partial(sketched, self.codec), z)
+
+    def _decoded(self, decode: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
         if self._canvas(z, 1) != self.cover.canvas:
-            return self.codec.decode(z)
-        return blended(self.codec.decode, z, self.cover, results=self.factor)
+            return decode(z)
+        return blended(decode, z, self.cover, results=self.factor)
 
     @staticmethod
     def _canvas(x: Tensor, scale: int) -> tuple[int, int]:

@@ -28,11 +28,10 @@ def _fix(value: float, bits: int = _CONST_BITS) -> int:
 
 def round_trip(rgb: Tensor, quality: int) -> Tensor:
     """(B,3,H,W) int32 in 0 … 255 → the same after JPEG at this quality."""
-    luma_table, chroma_table = (t.to(rgb.device) for t in quantisation_tables(quality))
+    luma, chroma = (t.to(rgb.device) for t in quantisation_tables(quality))
     y, cb, cr = _to_ycc(rgb)
-    y = _blocks_round_trip(y, luma_table)
-    cb, cr = (_upsample(_blocks_round_trip(_downsample(c), chroma_table), *rgb.shape[-2:]) for c in (cb, cr))
-    return _to_rgb(y, cb, cr)
+    y, cb, cr = _round_trip([y, _downsample(cb), _downsample(cr)], [luma, chroma, chroma])
+    return _to_rgb(y, *(_upsample(c, *rgb.shape[-2:]) for c in (cb, cr)))
 
 
 def _to_ycc(rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -91,20 +90,34 @@ def _upsample(c: Tensor, height: int, width: int) -> Tensor:
     return both[..., :height, :width]
 
 
-def _blocks_round_trip(plane: Tensor, table: Tensor) -> Tensor:
-    """(B,H,W) samples → the same after DCT, quantisation and back."""
-    h, w = plane.shape[-2:]
-    m, n = -(-h // 8), -(-w // 8)
-    blocks = (
-        _extend(plane, 8 * m, 8 * n).unflatten(-1, (n, 8)).unflatten(-3, (m, 8)).transpose(-3, -2) - 128
-    )  # (B,m,n,8,8)
+def _round_trip(planes: list[Tensor], tables: list[Tensor]) -> list[Tensor]:
+    """Each (B,H,W) plane of samples after DCT, quantisation by its table, and back. The blocks of all planes
+    go through together: at the size of a thumbnail the number of operations is what takes the time.
+    """
+    blocks = [_blocks(plane) for plane in planes]
+    counts = [b.shape[1] for b in blocks]
+    table = torch.cat([t.expand(n, 8, 8) for t, n in zip(tables, counts, strict=True)])
     coefficients = _forward_dct(
-        _forward_dct(blocks, -1, first=True), -2, first=False
+        _forward_dct(torch.cat(blocks, dim=1), -1, first=True), -2, first=False
     )  # 8 times the orthonormal ones
     step = table * 8
     quantised = coefficients.sign() * ((coefficients.abs() + step // 2) // step)
     samples = _inverse_dct(_inverse_dct(quantised * table, -2, first=True), -1, first=False)
-    return (samples + 128).clamp(0, 255).transpose(-3, -2).flatten(-2, -1).flatten(-3, -2)[..., :h, :w]
+    parts = (samples + 128).clamp(0, 255).split(counts, dim=1)
+    return [_plane(part, *plane.shape[-2:]) for part, plane in zip(parts, planes, strict=True)]
+
+
+def _blocks(plane: Tensor) -> Tensor:
+    """(B,H,W) → (B,N,8,8), centred, row by row; the last row and column are repeated to whole blocks."""
+    m, n = (-(-side // 8) for side in plane.shape[-2:])
+    whole = _extend(plane, 8 * m, 8 * n).unflatten(-1, (n, 8)).unflatten(-3, (m, 8))
+    return whole.transpose(-3, -2).flatten(1, 2) - 128
+
+
+def _plane(blocks: Tensor, height: int, width: int) -> Tensor:
+    """The way back."""
+    rows = blocks.unflatten(1, (-(-height // 8), -(-width // 8))).transpose(-3, -2)
+    return rows.flatten(-2, -1).flatten(-3, -2)[..., :height, :width]
 
 
 def _descale(x: Tensor, bits: int) -> Tensor:

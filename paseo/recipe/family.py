@@ -148,14 +148,17 @@ def believed(
     r = float(f"{math.hypot(share * error, noise):.3g}")
     beside = f" and {noise:.2g} of noise" if noise else ""
     told = f"r = {r:g}, {share} of the operator's error there{beside}"
-    return _to_the_end(replace(sampler, operator_noise=r)), told
+    return _with_care(replace(sampler, operator_noise=r)), told
 
 
-def _to_the_end(sampler: Sampler) -> Sampler:
-    """With CG's usual stop: an early one is kept for one degradation and its r, and costs a milder blur 6 %
-    LPIPS (docs/beyond.md).
+def _with_care(sampler: Sampler) -> Sampler:
+    """With CG's usual stop and the codec's own decoder: an early stop is kept for one degradation and its r
+    (it costs a milder blur 6 % LPIPS), a quick decoder for a degradation that hides what it misses
+    (docs/beyond.md).
     """
-    return replace(sampler, cg_tolerance=PASEO.cg_tolerance) if isinstance(sampler, PASEO) else sampler
+    if not isinstance(sampler, PASEO):
+        return sampler
+    return replace(sampler, cg_tolerance=PASEO.cg_tolerance, sketch=PASEO.sketch)
 
 
 def carried(task: str, degradation: Degradation | Task, sigma_y: float) -> float:

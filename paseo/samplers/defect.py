@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from paseo.base import Problem
+from paseo.base import Problem, sketched
 from paseo.samplers.misfit import codec_of
 
 BELIEVED = 0.7  # of d(z): the error at the truth is like the error at the estimate, but not the same
@@ -26,10 +26,10 @@ def defect_is_due(k: int, steps: int, every: int) -> bool:
     return every > 0 and first <= k < steps - 3 and (k - first) % every == 0
 
 
-def defect(problem: Problem, z: Tensor) -> Tensor:
-    """The part of d(z) that is believed."""
+def defect(problem: Problem, z: Tensor, sketch: bool = False) -> Tensor:
+    """The part of d(z) that is believed; with `sketch` D is the quickest decoder that the codec has."""
     A: Any = problem.degradation
     codec = codec_of(problem)
-    x = codec.decode(z).clamp(-1, 1)
+    x = (sketched(codec, z) if sketch else codec.decode(z)).clamp(-1, 1)
     true = codec.encode(A.lift(A(x), (x.shape[-2], x.shape[-1])))
     return BELIEVED * (true.to(z) - problem.operator(z))

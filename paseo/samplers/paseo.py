@@ -65,6 +65,7 @@ class PASEO:
     shift: float | None = setting(None, "k", "shift of a flow grid", "(0, 1000]", tune="none,2.0,3.0")
     # beyond the paper (defect.py); 0 never measures it
     recheck: int = setting(0, "", "steps between two corrections of H by its error at z", "[0, 10000]")
+    sketch: bool = setting(False, "", "recheck by the codec's quick decoder, where it has one")
     # beyond the paper (recall.py); 0 is the paper
     recall: int = setting(0, "K", "secants of the denoiser remembered", "[0, 64]")
     recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
@@ -149,7 +150,8 @@ class PASEO:
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
             memory.keep(x, x_pxy, x1_pxy, s)  # not in the paper
-            d = defect(problem, z) if defect_is_due(k, self.steps, self.rechecks) else d  # not in the paper
+            if defect_is_due(k, self.steps, self.rechecks):
+                d = defect(problem, z, self.sketch)  # not in the paper
             x = show(watch, Step(k, self.steps - 2, s, x, z, trace or {}, found))
         z = prior.x0(x, points[-2].t)  # 26
         check_finite(z, self.steps - 2, self.steps - 1, points[-2])

@@ -1,7 +1,7 @@
 """Averaged weights as a model folder: float16 safetensors, and a config.json that says what they are and how
 they came to be.
 
-    folder/codec.safetensors, folder/prior.safetensors
+    folder/codec.safetensors, folder/prior.safetensors, perhaps folder/sketch.safetensors
     folder/config.json       name, latent_space, size, the networks' settings, a summary and SHA-256 per file
 
 `paseo.models.load_model` reads such a folder; operators lie below it in operators/<task>.
@@ -59,6 +59,12 @@ def copy_file(source: Path, target: Path) -> str:
     return hashlib.sha256(blob).hexdigest()
 
 
+def copy_parts(source: Path, target: Path, *parts: str) -> dict[str, str]:
+    """Copy the weights of those parts that a model folder has; their SHA-256 by file name."""
+    files = [f"{part}.safetensors" for part in parts if is_file(source / f"{part}.safetensors")]
+    return {name: copy_file(source / name, target / name) for name in files}
+
+
 def write_model_config(
     folder: Path,
     base: dict[str, Any],
@@ -67,7 +73,7 @@ def write_model_config(
     summary: dict[str, Any],
     sha256: dict[str, str],
 ) -> None:
-    """Add one part ("codec" or "prior") to the config a folder has, or to `base` if it has none."""
+    """Add one part ("codec", "prior" or "sketch") to the config a folder has, or to `base` if it has none."""
     path = folder / "config.json"
     config = base | (read_json(path) if path.is_file() else {})
     config[part] = entry

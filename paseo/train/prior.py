@@ -26,7 +26,7 @@ from paseo.train.config import LoopConfig, budget, option
 from paseo.train.export import (
     MODEL_HELP,
     codec_folder,
-    copy_file,
+    copy_parts,
     half,
     load_codec,
     write_model_config,
@@ -241,7 +241,7 @@ def _export(outcome: Trained, recipe: PriorRecipe, config: PriorTraining, source
         "size": config.crops[0] if config.crops else config.size,
     }
     if source is not None:
-        digests["codec.safetensors"] = copy_file(source / "codec.safetensors", folder / "codec.safetensors")
+        digests |= copy_parts(source, folder, "codec", "sketch")
         base = read_json(source / "config.json") | base
     summary = outcome.summary | {
         "validation": stored,

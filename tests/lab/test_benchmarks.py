@@ -143,3 +143,8 @@ def test_a_run_beside_kept_rows_gives_the_page_s_tables(monkeypatch: pytest.Monk
         assert mean == pytest.approx(kept[method]["against_reference"]["lpips"]["mean"], abs=2e-6)
     assert not bench.summaries["sr8", "paseo"].against
     assert not with_earlier(replace(bench, rows=()), BENCHMARKS / "results" / "main", found).rows
+    run = Bench(found, cells[:1], (), new, {}, (), {})  # of one task and image
+    whole = with_earlier(run, BENCHMARKS / "results" / "main", found, cells)
+    assert overview_table(whole).markdown() == shown[0].markdown()
+    fewer = with_earlier(run, BENCHMARKS / "results" / "main", found)
+    assert fewer.summaries["sr4", "silo"].images == 1

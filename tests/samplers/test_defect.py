@@ -99,6 +99,35 @@ def test_each_look_costs_one_decode_and_one_encode() -> None:
     assert codec.calls == {"encode": looks, "decode": looks}
 
 
+class Sketching(Counting):
+    """A codec with a quick decoder, which here is a tenth too bright."""
+
+    def sketch(self, z: Tensor) -> Tensor:
+        self.calls["sketch"] = self.calls.get("sketch", 0) + 1
+        return self.codec.decode(z) + 0.1
+
+
+def test_a_look_may_go_through_the_quick_decoder_and_a_result_never_does() -> None:
+    found = problem("sr4")
+    codec: Any = Sketching(found.codec)
+    task = replace(found, codec=codec)
+    z = 0.1 * prior().sample(Noise([3, 4]))
+    difference = defect(task, z, sketch=True) - defect(task, z)
+    brighter = codec.encode(torch.full_like(codec.decode(z), 0.1))  # sr4 keeps a constant as it is
+    torch.testing.assert_close(difference, BELIEVED * brighter, rtol=1e-4, atol=1e-5)
+    codec.calls = {"encode": 0, "decode": 0}
+    replace(PLAIN, recheck=3, sketch=True)(prior(), task, Noise([0, 1]))
+    assert codec.calls == {"encode": 4, "decode": 0, "sketch": 4}
+
+
+def test_without_a_quick_decoder_the_codecs_own_is_taken() -> None:
+    found = biased(0.3)
+    plain, sketching = (
+        replace(PLAIN, recheck=3, sketch=s)(prior(), found, Noise([0, 1])) for s in (False, True)
+    )
+    assert torch.equal(plain, sketching)
+
+
 def test_bad_input_is_refused() -> None:
     for bad in (-1, 1.5, True):
         with pytest.raises(BadInput, match="recheck"):

@@ -10,6 +10,7 @@ from toy_pictures import picture
 
 from paseo.codecs.embedded import EmbeddedCodec
 from paseo.codecs.net import AutoencoderNet
+from paseo.train.export import half, write_model_config, write_weights
 
 
 @pytest.fixture
@@ -31,3 +32,13 @@ def codec() -> EmbeddedCodec:
         z = net.encoder(torch.randn(8, 3, 32, 32))
         net.std.copy_(z.std((0, 2, 3), keepdim=True))
     return EmbeddedCodec(net, "tiny")
+
+
+@pytest.fixture
+def codec_model(tmp_path: Path, codec: EmbeddedCodec) -> Path:
+    """The folder of a model that has the small codec and no prior."""
+    folder = tmp_path / "codec-model"
+    digest = write_weights(half(codec.net), folder / "codec.safetensors")
+    base = {"name": "tiny", "latent_space": "tiny", "size": 32}
+    write_model_config(folder, base, "codec", dict(codec.net.config), {}, {"codec.safetensors": digest})
+    return folder

@@ -22,7 +22,7 @@ from paseo.models import AUTO, DEFAULT, load_model
 from paseo.operators.store import load_operator
 from paseo.train.codec import CodecTraining, train_codec
 from paseo.train.data import load_images
-from paseo.train.export import half, load_codec, write_model_config, write_weights
+from paseo.train.export import load_codec
 from paseo.train.jacobian import secant_loss
 from paseo.train.latents import clean_latents, encode
 from paseo.train.loop import session
@@ -340,15 +340,6 @@ def test_noise_has_one_level_per_sample() -> None:
     torch.testing.assert_close(
         deviations[1:], torch.tensor([0.02, 0.04]), rtol=5 / (2 * 3 * 64 * 64) ** 0.5, atol=0
     )
-
-
-@pytest.fixture
-def codec_model(tmp_path: Path, codec: EmbeddedCodec) -> Path:
-    folder = tmp_path / "codec-model"
-    digest = write_weights(half(codec.net), folder / "codec.safetensors")
-    base = {"name": "tiny", "latent_space": "tiny", "size": 32}
-    write_model_config(folder, base, "codec", dict(codec.net.config), {}, {"codec.safetensors": digest})
-    return folder
 
 
 def test_prior_learns_and_becomes_a_model(photos: Path, tmp_path: Path, codec_model: Path) -> None:

@@ -1,4 +1,4 @@
-"""`paseo train codec | prior | operator | faces`: one option per field of the recipe's settings."""
+"""`paseo train codec | prior | sketch | operator | faces`: one option per field of the recipe's settings."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ PRIOR = """Train a flow prior on the latents of a codec.
   paseo train prior --data photos --crops 128,192 --kind local --model runs/codec/model --out runs/photos
 
 The whole model, codec included, is exported to OUT/model, which `--model` of every verb takes.
+"""
+SKETCH = """Train a quick decoder beside a model's own: rough, and several times as fast.
+
+  paseo train sketch --data faces --model faces-128 --out runs/sketch --steps 2000
+  paseo train sketch --data photos --crops 128,192 --model runs/photos/model --out runs/sketch
+
+Rechecks look through it (--set sketch=true); results never do. The model is exported to OUT/model with it.
 """
 OPERATOR = """Train the latent operator of a degradation: a known one, your function, or by examples.
 
@@ -87,6 +94,13 @@ def prior(ctx: typer.Context) -> None:
     from paseo.train.prior import PriorTraining, train_prior
 
     _train(ctx, "prior", PriorTraining, train_prior, PRIOR)
+
+
+@app.command("sketch", context_settings=_ALL_ARGUMENTS, help="A quick decoder, for looks on the way.")
+def sketch(ctx: typer.Context) -> None:
+    from paseo.train.sketch import SketchTraining, train_sketch
+
+    _train(ctx, "sketch", SketchTraining, train_sketch, SKETCH)
 
 
 @app.command(
