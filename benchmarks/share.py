@@ -2,6 +2,7 @@
 
     python benchmarks/share.py                                  both embedded models, all tasks
     python benchmarks/share.py --models photos --tasks sr4,blur --runs 5 --json share.json
+    python benchmarks/share.py --models faces-128 --tasks jpeg --set sketch=false     with another setting
 
 One picture of 128 px (smooth random colours), one thread, CPU time of one process, the least of some runs: a
 ratio inside one run hardly depends on what else the machine does. Encoding, decoding, operator, solver,
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -25,6 +27,7 @@ from paseo.models import available, load_model
 from paseo.recipe import Request, resolve
 from paseo.recipe.load import load_operator_of
 from paseo.schedule import Schedule
+from paseo.settings.parse import with_settings
 from paseo.street import restore
 
 SIDE = 128
@@ -47,11 +50,12 @@ class Timed:
         return found
 
 
-def measure(model_name: str, task_name: str, runs: int) -> dict[str, object]:
+def measure(model_name: str, task_name: str, runs: int, changes: Sequence[str] = ()) -> dict[str, object]:
     """The run with the smallest ratio, of some."""
     model, known = load_model(model_name, device="cpu"), task(task_name)
     recipe = resolve(Request(model=model_name, task=task_name))
     H = load_operator_of(recipe, model).operator
+    sampler = with_settings(recipe.sampler, changes)
     coarse = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     x = torch.nn.functional.interpolate(coarse, SIDE, mode="bicubic").clamp(0, 1)
     y = to_unit(known.degradation(to_signed(x))).clamp(0, 1)
@@ -65,7 +69,7 @@ def measure(model_name: str, task_name: str, runs: int) -> dict[str, object]:
             codec=model.codec,
             seeds=[seed],
             degradation=known.degradation,
-            sampler=recipe.sampler,
+            sampler=sampler,
             sigma_y=known.sigma_y,
         )
         whole = time.process_time() - start
@@ -83,13 +87,16 @@ def main() -> None:
     parser.add_argument("--models", type=lambda s: s.split(","), default=available())
     parser.add_argument("--tasks", type=lambda s: s.split(","), default=[t.name for t in tasks()])
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a sampler's setting"
+    )
     parser.add_argument("--json", type=Path)
     o = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
     for model in o.models:
         for name in o.tasks:
-            rows.append(measure(model, name, o.runs))
+            rows.append(measure(model, name, o.runs, o.set))
             print(
                 "  ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in rows[-1].items())
             )

@@ -16,14 +16,13 @@ from paseo.samplers.misfit import codec_of
 
 BELIEVED = 0.7  # of d(z): the error at the truth is like the error at the estimate, but not the same
 BEFORE = 4  # the first quarter of a run has no useful estimate yet
+IDLE = 2  # last steps that hardly move: a measurement for them alone changes nothing (docs/beyond.md)
 
 
 def defect_is_due(k: int, steps: int, every: int) -> bool:
-    """Whether step k (from 0) ends with a measurement of the operator's error; after the last step,
-    steps − 3, nothing would use it.
-    """
+    """Whether step k (from 0; the last is steps − 3) ends with a measurement of the operator's error."""
     first = steps // BEFORE
-    return every > 0 and first <= k < steps - 3 and (k - first) % every == 0
+    return every > 0 and first <= k < steps - 3 - IDLE and (k - first) % every == 0
 
 
 def defect(problem: Problem, z: Tensor, sketch: bool = False) -> Tensor:
