@@ -36,7 +36,7 @@ def with_earlier(
         groups[_key(row)].append(row)
     found = {key: _summary(key, group, kept, like) for key, group in groups.items()}
     summaries = {**bench.summaries, **found}
-    for (task, method), s in found.items():
+    for (task, method), s in list(summaries.items()):  # the reference may be new, or the method
         reference = summaries.get((task, config.reference))
         if reference is not None and method != config.reference:
             summaries[task, method] = paired(s, reference)
