@@ -214,14 +214,21 @@ def test_noise_adds_its_own_part_to_what_is_believed() -> None:
     assert r("blur:2", 0.05, silent) == pytest.approx(share * 0.2, rel=1e-2)
 
 
-def test_an_early_stop_of_cg_is_kept_for_the_degradation_it_was_measured_on() -> None:
-    """A milder blur borrows the other settings of blur, with the usual stop."""
-    tolerance = {}
-    for name in ("blur", "blur:1"):
-        sampler = resolve(Request(model="photos", task=name)).sampler
-        assert isinstance(sampler, PASEO)
-        tolerance[name] = sampler.cg_tolerance
-    assert tolerance["blur"] > tolerance["blur:1"] == PASEO.cg_tolerance
+@pytest.mark.parametrize(
+    ("model", "own", "borrows", "differ"),
+    [
+        ("photos", "blur", "blur:1", {"cg_tolerance": (0.4, PASEO.cg_tolerance)}),
+        ("faces-128", "blur", "blur:1", {"cg_tolerance": (0.4, PASEO.cg_tolerance)}),
+        ("faces-128", "jpeg", "jpeg:20", {"inner_steps": (1, 2), "sketch": (True, False)}),
+    ],
+)
+def test_what_holds_for_one_degradation_alone_is_not_lent(
+    model: str, own: str, borrows: str, differ: dict[str, tuple[object, object]]
+) -> None:
+    """A milder degradation borrows the other settings: CG's early stop and a quick decoder cost it detail."""
+    for name, values in differ.items():
+        found = tuple(getattr(resolve(Request(model=model, task=t)).sampler, name) for t in (own, borrows))
+        assert found == values
 
 
 def test_what_a_blind_run_found_is_in_the_record_of_its_picture(tmp_path: Path) -> None:

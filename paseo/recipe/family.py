@@ -148,17 +148,7 @@ def believed(
     r = float(f"{math.hypot(share * error, noise):.3g}")
     beside = f" and {noise:.2g} of noise" if noise else ""
     told = f"r = {r:g}, {share} of the operator's error there{beside}"
-    return _with_care(replace(sampler, operator_noise=r)), told
-
-
-def _with_care(sampler: Sampler) -> Sampler:
-    """With CG's usual stop and the codec's own decoder: an early stop is kept for one degradation and its r
-    (it costs a milder blur 6 % LPIPS), a quick decoder for a degradation that hides what it misses
-    (docs/beyond.md).
-    """
-    if not isinstance(sampler, PASEO):
-        return sampler
-    return replace(sampler, cg_tolerance=PASEO.cg_tolerance, sketch=PASEO.sketch)
+    return replace(sampler, operator_noise=r), told
 
 
 def carried(task: str, degradation: Degradation | Task, sigma_y: float) -> float:

@@ -34,8 +34,9 @@ def kept_settings(request: Request, model: str, family: str | None, task: str, k
     table = presets(rows) if rows else {}
     home = next((place for place in (task, kin, BORROWED) if place in table), "")
     if home and name in table[home]:
-        why = _reason(rows, task, home, name)
-        return KeptSettings(table[home][name], f"{rows} {home} {name}", why, named, own=task == home)
+        why, own = _reason(rows, task, home, name), task == home
+        preset = table[home][name] if own else table[home][name].borrowed()
+        return KeptSettings(preset, f"{rows} {home} {name}", why, named, own)
     if request.label not in (None, request.method):
         raise _unknown_label(request, model, task)
     if request.method not in METHODS:

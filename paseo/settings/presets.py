@@ -14,7 +14,7 @@ Presets of embedded models lie beside their weights in `presets.json`. Both are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -46,12 +46,20 @@ class Preset:
     score: Mapping[str, float] = field(default_factory=dict)  # what these settings reached
     source: str = ""  # where the settings and the score come from
     operator: str = ""  # the model's operator they go with, such as "sr4/lean"; "": the task's own
+    lent: Mapping[str, Any] = field(default_factory=dict)  # what a task that borrows them has instead
 
     def __call__(self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore) -> Tensor:
         return self.sampler(prior, problem, noise, watch)
 
     def unsupported(self, problem: Problem) -> str | None:
         return self.sampler.unsupported(problem)
+
+    def borrowed(self) -> Preset:
+        """For another degradation than the one they were chosen for: without what holds for that one alone,
+        such as an early stop of CG.
+        """
+        changed: Any = self.sampler
+        return replace(self, sampler=replace(changed, **self.lent)) if self.lent else self
 
 
 # Family → rows of the paper: COCO's, for photographs of anything, or the nearest where there are none.
@@ -130,7 +138,7 @@ def _paper() -> dict[str, dict[str, dict[str, Preset]]]:
 
 def _stored(file: Path) -> dict[str, dict[str, Preset]]:
     """presets.json: {task: {method: {"class": "PASEO", "settings": {…}, "score": {…}, "source": …,
-    "operator": …, "prompt": …, "guidance": …}}}.
+    "operator": …, "lent": {…}, "prompt": …, "guidance": …}}}.
     """
     entries = read_json(file)
     try:
@@ -156,4 +164,5 @@ def _entry(entry: Mapping[str, Any]) -> Preset:
         dict(entry.get("score", {})),
         str(entry.get("source", "")),
         str(entry.get("operator", "")),
+        dict(entry.get("lent", {})),
     )

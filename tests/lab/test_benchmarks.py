@@ -131,7 +131,7 @@ def test_a_run_beside_kept_rows_gives_the_page_s_tables(monkeypatch: pytest.Monk
     blank = Cell("", {}, 0.01, 0, "new", {}, "", "", 0, "", {}, {}, 1, (), ())
     images = [f"{k:05d}" for k in range(100)]
     cells = tuple(replace(blank, task=t, image=i, image_sha256=i) for t in found.tasks for i in images)
-    new = {("sr4", "new"): Summary("sr4", "new", 0, 0, 0, 0, 0)}
+    new = {("sr4", "new"): Summary("sr4", "new", 0, 0, 0, 0, 0, values={"lpips": dict.fromkeys(images, 1.0)})}
     bench = with_earlier(Bench(found, cells, (), new, {}, (), {}), BENCHMARKS / "results" / "main", found)
     shown = [overview_table(bench), common_table(bench), quality_table(bench, "inpaint")]
     for table in shown:
@@ -142,6 +142,8 @@ def test_a_run_beside_kept_rows_gives_the_page_s_tables(monkeypatch: pytest.Monk
         mean = bench.summaries["sr8", method].against["lpips"].mean
         assert mean == pytest.approx(kept[method]["against_reference"]["lpips"]["mean"], abs=2e-6)
     assert not bench.summaries["sr8", "paseo"].against
+    reference = bench.summaries["sr4", "paseo"].metrics["lpips"].mean  # the new method's, though kept
+    assert bench.summaries["sr4", "new"].against["lpips"].mean == pytest.approx(1 - reference)
     assert not with_earlier(replace(bench, rows=()), BENCHMARKS / "results" / "main", found).rows
     run = Bench(found, cells[:1], (), new, {}, (), {})  # of one task and image
     whole = with_earlier(run, BENCHMARKS / "results" / "main", found, cells)
