@@ -157,7 +157,7 @@ def _entry(entry: Mapping[str, Any]) -> Preset:
     if kind not in samplers.__all__:
         raise BadInput(f"{kind!r} is no sampler of this version: {', '.join(samplers.__all__)}.")
     sampler = getattr(samplers, kind)(**entry["settings"])
-    return Preset(
+    found = Preset(
         sampler,
         entry.get("prompt"),
         float(entry.get("guidance", 1.0)),
@@ -166,3 +166,5 @@ def _entry(entry: Mapping[str, Any]) -> Preset:
         str(entry.get("operator", "")),
         dict(entry.get("lent", {})),
     )
+    found.borrowed()  # what is lent must be settings as well
+    return found

@@ -113,6 +113,12 @@ def test_presets_stored_beside_a_model(tmp_path: Path) -> None:
     (tmp_path / "presets.json").write_text(json.dumps({"sr4": {"paseo": entry | {"class": "Magic"}}}))
     with pytest.raises(BadInput, match="'Magic' is no sampler"):
         preset(str(tmp_path), "sr4")
+    (tmp_path / "presets.json").write_text(json.dumps({"sr4": {"paseo": entry | {"lent": {"steps": 20}}}}))
+    assert preset(str(tmp_path), "sr4").borrowed().sampler == PASEO(steps=20, relaxation=0.5)
+    for wrong in ({"colour": 1}, {"steps": -1}, [1]):
+        (tmp_path / "presets.json").write_text(json.dumps({"sr4": {"paseo": entry | {"lent": wrong}}}))
+        with pytest.raises(BadInput):
+            preset(str(tmp_path), "sr4")
     (tmp_path / "presets.json").write_text("[]")
     with pytest.raises(BadInput, match="does not hold presets"):
         preset(str(tmp_path), "sr4")
