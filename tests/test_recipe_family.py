@@ -101,14 +101,31 @@ def test_settings_are_those_of_the_kin(model: Path) -> None:
     ("task", "own"), [("jpeg:10", "jpeg"), ("sr:4", "sr4"), ("sr:8", "sr8"), ("blur:3", "blur")]
 )
 def test_the_papers_settings_keep_their_operator(model: Path, task: str, own: str) -> None:
-    assert resolve(Request(model=str(model), task=task)).operator.name == f"{own}/lean"
-    named = resolve(Request(model=str(model), task=own))
+    typed, named = (resolve(Request(model=str(model), task=name)) for name in (task, own))
+    assert (typed.operator.name, typed.carry, typed.sampler) == (f"{own}/lean", 0.0, named.sampler)
     kept = preset(str(model), own)
     assert (named.operator.name, named.carry, named.sampler) == (kept.operator, 0.0, kept.sampler)
     other = [
         resolve(Request(model=str(model), task=name, method="silo")).operator.name for name in (task, own)
     ]
     assert other == [own, ""]
+
+
+@pytest.mark.parametrize("name", ["faces-128", "photos"])
+def test_a_degradation_by_its_numbers_is_restored_as_by_its_name(name: str) -> None:
+    """Through the family's operator, too: jpeg:10 has the settings kept for jpeg, jpeg:11 borrows them."""
+    family = str(paseo.models.ROOT / name / "operators" / "family")
+
+    def sampler(task: str, *settings: str) -> PASEO:
+        found = resolve(Request(model=name, task=task, operator=family, settings=settings)).sampler
+        assert isinstance(found, PASEO)
+        return found
+
+    for task, own in (("jpeg:10", "jpeg"), ("sr:4", "sr4"), ("sr:8", "sr8"), ("blur:3", "blur")):
+        assert sampler(task) == sampler(own)
+    assert sampler("jpeg:11") != sampler("jpeg:10")
+    # what is to be found on the way is not known as anything yet
+    assert sampler("blur:3", "blind=sigma").operator_noise > sampler("blur:3").operator_noise
 
 
 def test_what_was_asked_for_stays(model: Path) -> None:

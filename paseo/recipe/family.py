@@ -55,12 +55,9 @@ def stored_for(model: str, task: str, degradation: Degradation | Task, space: st
     """
     if (found := stored_operator(model, task, space)) is not None:
         return Choice(why=_said(found, model, ""))
-    for known in tasks():
-        found = stored_operator(model, known.name, space)
-        if found is not None and same(known, degradation):
-            return Choice(
-                known.name, why=_said(found, model, f"{task} is {known.name}: its operator is taken")
-            )
+    known = known_as(degradation)
+    if known and (found := stored_operator(model, known, space)) is not None:
+        return Choice(known, why=_said(found, model, f"{task} is {known}: its operator is taken"))
     found, family = stored_operator(model, FAMILY, space), family_of_model(model, space)
     if found is None or family is None or numbers_in(degradation) is None:
         return Choice()
@@ -91,6 +88,11 @@ def family_of_model(model: str, space: str = "") -> Family | None:
     """What a model's operator for the family says of itself; None where it has none."""
     folder = stored_operator(model, FAMILY, space)
     return operator_config(folder).family if folder is not None else None
+
+
+def known_as(degradation: Degradation | Task) -> str:
+    """The task that is that very degradation, such as jpeg for jpeg:10; "" for all others."""
+    return next((known.name for known in tasks() if same(known, degradation)), "")
 
 
 def same(task: Task, degradation: Degradation | Task) -> bool:

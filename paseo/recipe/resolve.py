@@ -41,6 +41,7 @@ from paseo.recipe.family import (
     family_of_model,
     for_any_mask,
     for_cells,
+    known_as,
     knows_masks,
     leaner,
     stored_for,
@@ -67,13 +68,14 @@ def resolve(request: Request) -> Recipe:
     name, degradation, sigma_y = _task(request, bool(mask), learned)
     sigma_y = sigma_y if request.sigma_y is None else float(request.sigma_y)
     kin = degradation.kin if isinstance(degradation, Task) else ""
-    kept = kept_settings(request, model, family, name, kin)
+    known = known_as(degradation) or name
+    kept = kept_settings(request, model, family, known, kin)
     choice = _choice(request, bool(mask), learned, model, name, degradation)
     preset, reason = kept.preset, ""
-    if request.sampler is None and not kept.own:
-        asked = _sampler(request, preset)
-        found = isinstance(asked, PASEO) and bool(asked.blind)
-        sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y, found)
+    asked = _sampler(request, preset)
+    blind = isinstance(asked, PASEO) and bool(asked.blind)
+    if request.sampler is None and (blind or not kept.own):
+        sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y, blind)
         preset = replace(preset, sampler=sampler)
     preset = replace(preset, sampler=for_any_mask(preset.sampler, choice.family, degradation))
     operator = _operator(request, bool(mask), choice, model, name)
@@ -88,7 +90,7 @@ def resolve(request: Request) -> Recipe:
         sampler=_for_chain(_sampler(request, preset), operator),
         operator=operator,
         sigma_y=sigma_y,
-        carry=0.0 if mask else carried(name, degradation, sigma_y),
+        carry=0.0 if mask else carried(known, degradation, sigma_y),
         keep_known=bool(mask) if request.keep_known is None else request.keep_known,
         faces=FACES if request.faces else "",
         masked=bool(mask),
