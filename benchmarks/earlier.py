@@ -23,10 +23,16 @@ Key = tuple[str, str]  # task, method
 
 
 def with_earlier(
-    bench: Bench, folder: Path, config: BenchConfig, whole: Iterable[Cell] | None = None
+    bench: Bench,
+    folder: Path,
+    config: BenchConfig,
+    whole: Iterable[Cell] | None = None,
+    keep_cost: bool = False,
 ) -> Bench:
     """The run with every row of `folder` whose task and method it lacks; methods in the order of `config`.
-    `whole` are the cells of the whole benchmark, where the run itself has fewer tasks or images.
+    `whole` are the cells of the whole benchmark, where the run itself has fewer tasks or images. With
+    `keep_cost` the run's own rows have the time and memory that were kept: only a step size has changed, and
+    times of two machines do not belong into one table.
     """
     kept = {name: read_json(folder / f"{name}.json") for name in ("quality", "cost")}
     like = {(cell.task, cell.image): cell for cell in whole or bench.cells}
@@ -35,7 +41,8 @@ def with_earlier(
     for row in rows:
         groups[_key(row)].append(row)
     found = {key: _summary(key, group, kept, like) for key, group in groups.items()}
-    summaries = {**bench.summaries, **found}
+    mine = {key: _costing(s, kept["cost"]) if keep_cost else s for key, s in bench.summaries.items()}
+    summaries = {**mine, **found}
     for (task, method), s in list(summaries.items()):  # the reference may be new, or the method
         reference = summaries.get((task, config.reference))
         if reference is not None and method != config.reference:
@@ -53,6 +60,12 @@ def with_earlier(
         summaries=summaries,
         unsupported=unsupported,
     )
+
+
+def _costing(s: Summary, kept: dict[str, Any]) -> Summary:
+    """The same with the cost that was kept, where there is one."""
+    cost = kept["tasks"].get(s.task, {}).get(s.method)
+    return s if cost is None else replace(s, cost={k: v for k, v in cost.items() if k != "nfe"})
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:

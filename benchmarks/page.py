@@ -9,7 +9,8 @@ be checked without running anything.
 
     python benchmarks/page.py --main out/bench --earlier
 
-takes methods that the runs leave out from benchmarks/results, and keeps the page's pictures and studies.
+takes methods that the runs leave out from benchmarks/results, and keeps the page's pictures and studies; with
+--keep-cost also time and memory of those that the runs have.
 
     python benchmarks/page.py --photos out/photos
 
@@ -19,6 +20,7 @@ writes the section on photographs anew and leaves the rest of the page as it is 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from PIL import Image
 from paseo.files import read_json, write_json, write_text
 from paseo.lab.bench import aggregate
 from paseo.lab.bench.aggregate import Bench
-from paseo.lab.bench.config import load_config
+from paseo.lab.bench.config import BenchConfig, load_config
 from paseo.lab.bench.plan import make_plan
 from paseo.lab.bench.report import cost_json, facts, quality_json, tables, write_report
 from paseo.lab.bench.tables import overview_table, rows_csv
@@ -87,6 +89,11 @@ def main() -> None:
     parser.add_argument(
         "--earlier", action="store_true", help="methods that a run leaves out are those of benchmarks/results"
     )
+    parser.add_argument(
+        "--keep-cost",
+        action="store_true",
+        help="with --earlier: times stay those of benchmarks/results",
+    )
     parser.add_argument("--out", type=Path, default=HERE.parent / "BENCHMARKS.md")
     o = parser.parse_args()
     if o.main is None and o.photos is None:
@@ -94,15 +101,15 @@ def main() -> None:
     if o.main is not None:
         whole_page(o)
     if o.photos is not None:
-        bench = read(o.photos, "photos", o.earlier)
+        bench = read(o.photos, "photos", o)
         put(o.out, PHOTOS, "\n".join(photographs(bench)), before=STUDIES)
     print(o.out)
 
 
 def whole_page(o: argparse.Namespace) -> None:
     bench, equal = (
-        read(o.main, "main", o.earlier),
-        read(o.equal or (o.main if o.earlier else None), "equal", o.earlier),
+        read(o.main, "main", o),
+        read(o.equal or (o.main if o.earlier else None), "equal", o),
     )
     parts = [HEAD.format(commands="\n".join(COMMANDS)), *conditions(bench), "## What holds\n"]
     parts += ["At most 53 denoiser calls for every method:\n", *verdicts(equal)] if equal else []
@@ -145,7 +152,7 @@ def put(page: Path, title: str, text: str, before: str) -> None:
     write_text(page, whole)
 
 
-def read(run: Path | None, name: str, earlier: bool) -> Bench | None:
+def read(run: Path | None, name: str, o: argparse.Namespace) -> Bench | None:
     """A run, with what was kept of an earlier one if that is wanted; PASEO's rows serve both tables."""
     if run is None:
         return None
@@ -153,9 +160,22 @@ def read(run: Path | None, name: str, earlier: bool) -> Bench | None:
     files = {"main": "faces-128.yaml", "equal": "faces-128-equal.yaml", "photos": "photos.yaml"}
     config = load_config(HERE / files[name])
     config = config.model_copy(update={"data": bench.config.data})
-    if not earlier:
+    if not o.earlier:
         return bench
-    return with_earlier(bench, HERE / "results" / name, config, make_plan(config).cells)
+    bench = same_budget(bench, config)
+    return with_earlier(bench, HERE / "results" / name, config, make_plan(config).cells, o.keep_cost)
+
+
+def same_budget(bench: Bench, config: BenchConfig) -> Bench:
+    """Of a run only the methods with as many denoiser calls as the table gives them."""
+    budgets = {spec.label: spec.budget for spec in config.methods}
+    fits = {spec.label for spec in bench.config.methods if budgets.get(spec.label) == spec.budget}
+    return replace(
+        bench,
+        cells=tuple(cell for cell in bench.cells if cell.method in fits),
+        rows=tuple(row for row in bench.rows if row["method"] in fits),
+        summaries={key: s for key, s in bench.summaries.items() if key[1] in fits},
+    )
 
 
 def section(page: Path, title: str) -> str:

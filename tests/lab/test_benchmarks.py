@@ -150,3 +150,17 @@ def test_a_run_beside_kept_rows_gives_the_page_s_tables(monkeypatch: pytest.Monk
     assert overview_table(whole).markdown() == shown[0].markdown()
     fewer = with_earlier(run, BENCHMARKS / "results" / "main", found)
     assert fewer.summaries["sr4", "silo"].images == 1
+    # a run's own rows with the time that was kept, and only those with the table's number of calls
+    again = replace(
+        run, summaries={("sr8", "silo"): Summary("sr8", "silo", 1, 1, 0, 1, 79, cost={"seconds": 9.0})}
+    )
+    costs = json.loads((BENCHMARKS / "results/main/cost.json").read_text(encoding="utf-8"))["tasks"]["sr8"][
+        "silo"
+    ]
+    folder = BENCHMARKS / "results" / "main"
+    kept_cost = with_earlier(again, folder, found, cells, keep_cost=True).summaries["sr8", "silo"].cost
+    assert kept_cost == {name: value for name, value in costs.items() if name != "nfe"}
+    assert with_earlier(again, folder, found, cells).summaries["sr8", "silo"].cost == {"seconds": 9.0}
+    same_budget = runpy.run_path(str(BENCHMARKS / "page.py"))["same_budget"]
+    assert not same_budget(again, config("faces-128-equal")).summaries
+    assert same_budget(again, found).summaries
