@@ -44,7 +44,8 @@ class Parameter:
         """The number itself, if it is one and lies in the range."""
         ok = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not ok or not self.low <= float(value) <= self.high or (self.whole and float(value) % 1):
-            raise BadInput(f"{typed!r}: the {self.meaning} is {self.range}, got {value!r}.")
+            shown = f"{value:g}" if ok else repr(value)  # 0, not 0.0, as it was typed
+            raise BadInput(f"{typed!r}: the {self.meaning} is {self.range}, got {shown}.")
         return int(value) if self.whole else float(value)
 
 
