@@ -162,7 +162,8 @@ def read(run: Path | None, name: str, o: argparse.Namespace) -> Bench | None:
     config = config.model_copy(update={"data": bench.config.data})
     if not o.earlier:
         return bench
-    bench = same_budget(bench, config)
+    if name == "equal" and o.equal is None:  # the other table's run
+        bench = same_budget(bench, config)
     return with_earlier(bench, HERE / "results" / name, config, make_plan(config).cells, o.keep_cost)
 
 
