@@ -69,6 +69,9 @@ class PASEO:
     # beyond the paper (recall.py); 0 is the paper
     recall: int = setting(0, "K", "secants of the denoiser remembered", "[0, 64]")
     recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
+    recall_gain: float = setting(1.0, "γ", "recalled step, in units of its solve's", "(0, 2]")
+    # beyond the paper: what the last denoiser calls cannot take out again is not put in; 1 is the paper
+    late_noise: float = setting(1.0, "τ", "share of ξ that a proxy takes in the second half of a run", "(0, 2]")
     # beyond the paper (blind.py); without any it is the paper
     blind: tuple[Name, ...] = setting((), "c", "parameters of the degradation to find")
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
@@ -127,7 +130,7 @@ class PASEO:
         # std of ξ_y, which is drawn in any case
         r_y = self.operator_noise * self.perturb_measurement * noise_spread(self.weight, W)
         p_z = float(self.perturb_prior)
-        memory = Recall(self.recall, self.recall_limit, self.trust)
+        memory = Recall(self.recall, self.recall_limit, self.trust, self.recall_gain)
         d: Tensor | float = 0.0  # the operator's error, as last measured
         x = points[0].scale * noise.normal(problem.shape).to(y_z)  # 1
         for k, (t, s) in enumerate(pairwise(points[:-1])):  # 2
@@ -136,7 +139,7 @@ class PASEO:
             x1 = (x - t.alpha * x0) / t.sigma  # 4
             x0, x1 = memory.recall(x, x0, x1, t, trace)  # not in the paper
             m = s.alpha * x0 + max(s.sigma**2 - s.eta**2, 0.0) ** 0.5 * x1  # 5
-            x_pxy = m + s.eta * noise.like(x)  # 6, 7
+            x_pxy = m + self.share_of_noise(k) * s.eta * noise.like(x)  # 6, 7
             x1_pxy = (x_pxy - s.alpha * prior.x0(x_pxy, s.t)) / s.sigma  # 8
             mu_z, eta_z = (m - s.sigma * x1_pxy) / s.alpha, s.eta_z  # 9
             z = (x_pxy - s.sigma * x1_pxy) / s.alpha if self.start == "proxy" else mu_z  # 10
@@ -192,6 +195,10 @@ class PASEO:
         if trace is not None:
             record(trace, solve, eta_z, z_star - z)
         return z_star
+
+    def share_of_noise(self, k: int) -> float:
+        """τ in the second half of the steps, 1 in the first."""
+        return self.late_noise if 2 * k >= self.steps - 2 else 1.0
 
     def iterations(self, eta_z: float) -> int | None:
         """C, or less while the prior is broad: one above `cg_broad`, one more with every halving of η_z."""

@@ -13,7 +13,7 @@ posterior mean of the unfrozen model inside that span is x̂₀′ + Σ cᵢ d�
 
     c = argmin ‖b − Σ cᵢ wᵢ‖² + (r²+λ)/L² (Σ cᵢ Dᵢ)·(Σ cᵢ dᵢ),        b = W (ỹ − H(x̂₀′))
 
-a K×K system per sample. Lines 3 and 4 become x̂₀ = x̂₀′ + Σ cᵢ dᵢ and x̂₁ = x̂₁′ + κ/L Σ cᵢ (Dᵢ − dᵢ);
+a K×K system per sample, c ← γ c. Lines 3 and 4 become x̂₀ = x̂₀′ + Σ cᵢ dᵢ and x̂₁ = x̂₁′ + κ/L Σ cᵢ (Dᵢ − dᵢ);
 the paper has κ = 1, c = 1 for the newest pair and 0 for the others. Pairs move on to the next level with
 Cov⁻¹ = C⁻¹ + I/L²: D ← q D + (1−q) d, q = L_new²/L_old². No call more, and the denoiser is still not
 differentiated. Derivation and figures: docs/recall.md.
@@ -70,8 +70,8 @@ class Proxy(NamedTuple):
 class Recall:
     """The last `size` pairs of a run; size 0 remembers nothing and changes nothing."""
 
-    def __init__(self, size: int, limit: float, trust: float) -> None:
-        self.size, self.limit, self.trust = size, limit, trust
+    def __init__(self, size: int, limit: float, trust: float, gain: float = 1.0) -> None:
+        self.size, self.limit, self.trust, self.gain = size, limit, trust, gain
         self.pairs: list[Secant] = []
         self.level = 0.0  # of the pairs
         self.seen: Seen | None = None
@@ -101,7 +101,7 @@ class Recall:
         new = Secant(along * proxy.D, along * d, seen.W * seen.J(along * d))
         self.pairs = [*self.pairs, new][-self.size :]
         b = seen.residual(proxy.x0)
-        c = coefficients(self.pairs, b, self.trust / t.level**2)
+        c = self.gain * coefficients(self.pairs, b, self.trust / t.level**2)
         step = combined(c, [pair.d for pair in self.pairs])
         stretch = bounded(step, d, self.limit)
         c, step = stretch * c, stretch.view(-1, *[1] * (d.ndim - 1)) * step

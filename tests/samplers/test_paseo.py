@@ -51,10 +51,11 @@ def algorithm_2(s: PASEO, model: Prior, H: Callable[[Tensor], Tensor], y: Tensor
         return model.x0(x[None], t)[0]
 
     x = white(torch.zeros(D, dtype=F64)) * points[0].scale
-    for t, p in pairwise(points[:-1]):
+    for k, (t, p) in enumerate(pairwise(points[:-1])):
         clean = x0(x, t.t)
         m = p.alpha * clean + math.sqrt(p.sigma**2 - p.eta**2) * (x - t.alpha * clean) / t.sigma
-        proxy = m + p.eta * white(x)
+        late = k >= (s.steps - 1) // 2  # of steps − 2 in all, the second half
+        proxy = m + (s.late_noise if late else 1.0) * p.eta * white(x)
         noise_estimate = (proxy - p.alpha * x0(proxy, p.t)) / p.sigma
         mu, width = (m - p.sigma * noise_estimate) / p.alpha, p.eta / p.alpha
         z = (proxy - p.sigma * noise_estimate) / p.alpha
@@ -87,6 +88,16 @@ def test_equals_algorithm_2_with_matrices(inner: int, budget: int) -> None:
     task = problem(1)
     expected = algorithm_2(sampler, prior(), task.operator, task.y_z[0], Noise(4))
     torch.testing.assert_close(sampler(prior(), task, Noise(4))[0], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [8, 9, 10])
+def test_late_noise_cools_the_second_half_of_the_steps_and_nothing_else(steps: int) -> None:
+    sampler = PASEO(steps=steps, operator_noise=0.1, cg_tolerance=0.0, late_noise=0.6)
+    task = problem(1)
+    expected = algorithm_2(sampler, prior(), task.operator, task.y_z[0], Noise(4))
+    found = sampler(prior(), task, Noise(4))
+    torch.testing.assert_close(found[0], expected, rtol=1e-9, atol=1e-9)
+    assert not torch.equal(found, replace(sampler, late_noise=1.0)(prior(), task, Noise(4)))
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 4])

@@ -42,8 +42,9 @@ class Run:
     two answers.
     """
 
-    def __init__(self, size: int, limit: float = 1e9) -> None:
-        self.model, self.memory, self.H = gaussian(), Recall(size, limit, TRUST), LatentMatrix(normal(Q, D))
+    def __init__(self, size: int, limit: float = 1e9, gain: float = 1.0) -> None:
+        self.model, self.memory = gaussian(), Recall(size, limit, TRUST, gain)
+        self.H = LatentMatrix(normal(Q, D))
         self.y = normal(1, Q, seed=5)
 
     def step(self, t: float, correction: Tensor) -> tuple[Tensor, Tensor, Point]:
@@ -87,6 +88,15 @@ def test_fewer_pairs_give_the_posterior_mean_inside_their_span(size: int) -> Non
         kept.append(run.memory.pairs[-1].d[0])
     V = torch.linalg.qr(torch.stack(kept[-size:], 1)).Q
     torch.testing.assert_close(x0, inside(run, x0_pxy, V, s.level), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("gain", [0.5, 1.3])
+def test_gain_is_the_length_of_the_recalled_step(gain: float) -> None:
+    plain, longer = Run(2), Run(2, gain=gain)
+    for i, t in enumerate((0.9, 0.7)):
+        tiny = 1e-3 * normal(1, D, seed=20 + i)  # far below the step, so that no limit is met
+        (x0_pxy, x0, _), (_, other, _) = plain.step(t, tiny), longer.step(t, tiny)
+        torch.testing.assert_close(other - x0_pxy, gain * (x0 - x0_pxy))
 
 
 def test_pairs_stay_exact_from_level_to_level() -> None:
