@@ -147,7 +147,7 @@ def operator_rows(o: argparse.Namespace) -> Iterator[dict[str, object]]:
                 H, H_noisy = (told(net, known, other, size, sigma) for sigma in (0.0, SIGMA))
                 row: dict[str, object] = {"task": known.name, "size": size, "level": level}
                 row |= values(H, H_noisy, other, known, parts, level)
-                if level == 0:
+                if level == 0 and o.differentiated:
                     few = x[: o.differentiated]
                     check = check_operator(
                         H, other, known.degradation, few, directions=o.directions, power_iterations=1
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--part", default="test", choices=("all", "train", "validation", "test"))
     parser.add_argument("--images", type=int, default=8)
     parser.add_argument(
-        "--differentiated", type=int, default=8, help="of them: pictures whose directions are compared, slow"
+        "--differentiated", type=int, default=8, help="of them: pictures whose directions are compared, slow; 0: none"
     )
     parser.add_argument("--directions", type=int, default=1)
     parser.add_argument("--sizes", type=lambda s: [int(v) for v in s.split(",")], default=[256])

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -58,6 +58,8 @@ class Options:
     steps: int = 28
     r: float = 0.05
     recall: str = "0,1,4"  # K, with commas
+    recall_gain: float = 1.0  # γ and τ of all rows
+    late_noise: float = 1.0
     schedule: str = "flow"
     seed: int = 0
 
@@ -138,6 +140,7 @@ def run(options: Options | None = None) -> Calibration:
 def _rows(o: Options) -> Iterator[RecallRow]:
     prior = GaussianPrior.natural(SHAPE, SCHEDULES[o.schedule])
     truths = prior.sample(Noise([o.seed + k for k in range(o.truths)]))
+    base = PASEO(steps=o.steps, operator_noise=o.r, recall_gain=o.recall_gain, late_noise=o.late_noise)
     for name, operator in operators().items():
         clean = operator(truths.float())
         y = clean + o.r * Noise([o.seed + 10_000 + k for k in range(o.truths)]).like(clean)
@@ -146,7 +149,7 @@ def _rows(o: Options) -> Iterator[RecallRow]:
         task = problem(operator, y, o.draws)
         for rule, settings in RULES.items():
             for size in o.sizes:
-                sampler = PASEO(steps=o.steps, operator_noise=o.r, **settings, recall=size)
+                sampler = replace(base, **settings, recall=size)
                 z = sampler(prior, task, Noise(range(o.truths * o.draws)))
                 yield RecallRow(name, rule, size, statistics(law, prior, truths, z))
 
