@@ -5,10 +5,10 @@
     python benchmarks/share.py --models faces-128 --tasks jpeg --set sketch=false     with another setting
     python benchmarks/share.py --models faces-128 --against recall=0 --pictures 4     what recall costs
 
-Pictures of 128 px (smooth random colours), one unless stated, one thread, CPU time of one process, the least of
-some runs: a ratio inside one run hardly depends on what else the machine does. Encoding, decoding, operator,
-solver, recall and rechecks are all in it. `over` is the time over that of the same runs with the settings of
---against, the two by turns.
+Pictures of 128 px (smooth random colours), one unless stated, one thread, CPU time of one process, the least
+of some runs: a ratio inside one run hardly depends on what else the machine does. Encoding, decoding,
+operator, solver, recall and rechecks are all in it. `over` is the time over that of the same runs with the
+settings of --against, the two by turns.
 """
 
 from __future__ import annotations

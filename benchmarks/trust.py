@@ -192,7 +192,10 @@ def main() -> None:
     parser.add_argument("--part", default="test", choices=("all", "train", "validation", "test"))
     parser.add_argument("--images", type=int, default=8)
     parser.add_argument(
-        "--differentiated", type=int, default=8, help="of them: pictures whose directions are compared, slow; 0: none"
+        "--differentiated",
+        type=int,
+        default=8,
+        help="of them: pictures whose directions are compared, slow; 0: none",
     )
     parser.add_argument("--directions", type=int, default=1)
     parser.add_argument("--sizes", type=lambda s: [int(v) for v in s.split(",")], default=[256])
