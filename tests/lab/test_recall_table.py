@@ -42,6 +42,19 @@ def test_a_row_for_every_operator_rule_and_size() -> None:
     assert "matrix" in result.table()
 
 
+def test_a_cooler_second_half_narrows_hidden_directions() -> None:
+    def hidden(**settings: float) -> list[float]:
+        o = Options(truths=2, draws=6, steps=10, recall="2", **settings)  # ty: ignore[invalid-argument-type]
+        rows = (row for row in run(o).rows() if row["operator"] == "mask")
+        return [row["hidden"] for row in rows if row["rule"].startswith("arc")]  # fresh: noise of its own
+
+    kept, cooler = hidden(), hidden(late_noise=0.5)
+    assert all(b < 0.9 * a for a, b in zip(kept, cooler, strict=True))
+    assert hidden(recall_gain=1.3) != kept
+    with pytest.raises(BadInput, match="late_noise"):
+        hidden(late_noise=0.0)
+
+
 def test_options_that_make_no_sense_are_refused() -> None:
     for bad in ({"recall": "four"}, {"r": 0.0}, {"schedule": "cosine"}, {"truths": 0}):
         with pytest.raises(BadInput):
