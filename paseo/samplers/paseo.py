@@ -71,9 +71,7 @@ class PASEO:
     recall_limit: float = setting(16.0, "", "longest recalled step, in steps of the paper", "[1, 1e6]")
     recall_gain: float = setting(1.0, "γ", "recalled step, in units of its solve's", "(0, 2]")
     # beyond the paper: what the last denoiser calls cannot take out again is not put in; 1 is the paper
-    late_noise: float = setting(
-        1.0, "τ", "share of ξ that a proxy takes in the second half of a run", "(0, 2]"
-    )
+    late_noise: float = setting(1.0, "τ", "share of a proxy's noise in the second half of a run", "(0, 2]")
     # beyond the paper (blind.py); without any it is the paper
     blind: tuple[Name, ...] = setting((), "c", "parameters of the degradation to find")
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
