@@ -4,7 +4,9 @@
     e      ← e + A u                     added to the noise embedding: a bias inside every block
     h      ← h · (1 + B_i u)             a factor per hidden channel of block i
     k z    ← k z + Σ_j a_j(u) W_j ∗ z    a small convolution mixed from a few
-    z      ← m z                         m the share of a cell that is seen: hidden pixels count nothing
+    z      ← m z                         m the share of a cell that is seen: hidden pixels count nothing;
+                                         with a reach, the largest share within that many cells, since a
+                                         decoder draws seen pixels from hidden cells beside them, too
 
 For one degradation all of these are constants: biases, factors that merge with the kept derivative of SiLU,
 and one 5×5 convolution between latents. A, B and a start at zero, so that a network that takes over dedicated
@@ -82,9 +84,10 @@ class AffineCellNorm(nn.Module):
         return centred * rstd * self.weight.view(1, -1, 1, 1) + self.bias.view(1, -1, 1, 1)
 
 
-def visible(z: Tensor, seen: Tensor | None) -> Tensor:
-    """m z, where `seen` (1 or B, n², h, w) are the shares of seen pixels in the parts of each cell."""
-    return z if seen is None else z * seen.to(z).mean(1, keepdim=True)
+def shown(seen: Tensor, reach: int) -> Tensor:
+    """m (1 or B, 1, h, w) from the shares of seen pixels in the parts of each cell (1 or B, n², h, w)."""
+    m = seen.mean(1, keepdim=True)
+    return F.max_pool2d(m, 2 * reach + 1, stride=1, padding=reach) if reach else m
 
 
 def waves(c: Tensor) -> Tensor:

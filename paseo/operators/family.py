@@ -42,6 +42,7 @@ class Family:
     subcells: int = 4  # n: seen pixels are told as n×n means per latent cell; 0 = it knows no masks
     local: bool = False  # no position channels and normalisation per cell: fits canvases of any size
     errors: tuple[ErrorAt, ...] = ()
+    reach: int = 0  # hidden cells this near to seen ones count, too: a decoder draws across the rim
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
@@ -53,6 +54,8 @@ class Family:
         object.__setattr__(self, "ranges", ranges)
         if not self.parameters or not all(isinstance(name, str) for name in self.parameters):
             raise BadInput("A family's operator names at least one parameter.")
+        if not (type(self.reach) is int and 0 <= self.reach <= 8):
+            raise BadInput(f"reach={self.reach!r}, expected 0 to 8 cells around the seen ones.")
         if not (isinstance(self.subcells, int) and 0 <= self.subcells <= 32):
             raise BadInput(f"subcells={self.subcells!r}, expected 0 to 32 parts per side of a latent cell.")
 

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from paseo.base import Condition
 from paseo.errors import BadInput
-from paseo.operators.conditioning import AffineCellNorm, ParameterEncoder, visible
+from paseo.operators.conditioning import AffineCellNorm, ParameterEncoder, shown
 from paseo.operators.config import GROUPS, OperatorConfig
 from paseo.operators.embedding import EMBEDDING, POSITION_CHANNELS, noise_embedding, position_map
 from paseo.operators.pool import doubled, halved
@@ -114,7 +114,7 @@ class OperatorNet(nn.Module):
             u, e = self.encoder(self.check_parameters(c, z), e)
             scales = [self.encoder.scale(i, u) for i in range(7)]
         self.check_seen(z, seen)
-        z = visible(z, seen)
+        z = z * self.shown(z, seen)
         k0 = self.stem(self.stem_input(z, seen))
         k1 = self.down[0](k0, e, scales[0])
         h = halved(k1) if self.spec.pooled else k1
@@ -189,6 +189,11 @@ class OperatorNet(nn.Module):
             shape = (z.shape[0], family.subcells**2, *z.shape[-2:])
             parts.append(z.new_zeros(shape) if seen is None else (seen.to(z) - 1).expand(shape))  # 0 = seen
         return torch.cat(parts, dim=1)
+
+    def shown(self, z: Tensor, seen: Tensor | None) -> Tensor | float:
+        """m, the factor of every cell; 1 where all is seen."""
+        family = self.spec.family
+        return 1.0 if seen is None or family is None else shown(seen.to(z), family.reach)
 
     def check_seen(self, z: Tensor, seen: Tensor | None) -> None:
         """The seen shares fit the latent and are something this network knows."""

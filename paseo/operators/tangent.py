@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from paseo.base import Condition, Knob
-from paseo.operators.conditioning import AffineCellNorm, visible
+from paseo.operators.conditioning import AffineCellNorm
 from paseo.operators.embedding import noise_embedding
 from paseo.operators.knobs import knobs_of, turned
 from paseo.operators.pool import doubled, halved
@@ -69,8 +69,9 @@ class BoundOperator:
         """(H(z), v ↦ J v, u ↦ Jᵀ u) at z."""
         self.net.check_latent(z)
         self.net.check_seen(z, self.seen)
-        z = visible(z.detach(), self.seen).contiguous()
-        tangent = NetTangent(self._weights(), z, self.net.stem_input(z, self.seen), self.seen)
+        m = self.net.shown(z, self.seen)
+        z = (z.detach() * m).contiguous()
+        tangent = NetTangent(self._weights(), z, self.net.stem_input(z, self.seen), m)
         return tangent.value, tangent.jvp, tangent.vjp
 
     def knobs(self) -> dict[str, Knob]:
@@ -258,9 +259,9 @@ class BlockTangent:
 class NetTangent:
     """The network at z: H = (1 − g) head(body([z, p])) + g SiLU(colour(z)) + k z, of a family + M z."""
 
-    def __init__(self, p: PackedNet, z: Tensor, stem_input: Tensor, seen: Tensor | None) -> None:
+    def __init__(self, p: PackedNet, z: Tensor, stem_input: Tensor, m: Tensor | float) -> None:
         self.p = p
-        self.seen = seen
+        self.m = m
         k0 = p.stem.value(stem_input)
         self.blocks: list[BlockTangent] = []
         k1 = self._enter(k0)
@@ -284,7 +285,7 @@ class NetTangent:
 
     @torch.no_grad()
     def jvp(self, v: Tensor) -> Tensor:
-        p, v = self.p, visible(v, self.seen).contiguous()
+        p, v = self.p, (v * self.m).contiguous()
         k0 = p.stem_z.jvp(v)
         k1 = self.blocks[0].jvp(k0)
         t = halved(k1) if p.pooled else k1
@@ -309,7 +310,7 @@ class NetTangent:
         t = doubled(t, self.size).div(4) if p.pooled else t
         t = self.blocks[0].vjp(t.add_(k1)).add_(k0)
         t = p.stem_z.vjp(t).add_(p.colour.vjp(self.factor * u)).add_(u, alpha=p.skip_scale)
-        return visible(t if p.mixed is None else t.add_(p.mixed.vjp(u)), self.seen)
+        return (t if p.mixed is None else t.add_(p.mixed.vjp(u))).mul_(self.m)
 
 
 def _packed(conv: nn.Conv2d, factor: float = 1.0) -> PackedConv:

@@ -86,6 +86,9 @@ class FamilyRecipe:
         s, target = sample.s.to(self.device), sample.target
         if self.teacher is not None:
             z, target = self.teacher(z, s, rng, c, seen)
+        if self.config.jitter:
+            delta = self.config.jitter * torch.rand(len(z), 1, 1, 1, generator=rng)
+            z = z + (delta * torch.randn(z.shape, generator=rng)).to(z)
         error = net(z, s, c, seen).float() - target
         loss = error.abs().mean()
         if self.specialists is not None:  # half as many questions again, at the degradation of one of them
@@ -153,7 +156,7 @@ def probe_noise(known: Task) -> float:
 
 
 def _initial(config: OperatorTraining, channels: int, codec: Codec) -> OperatorNet:
-    family = Family(PARAMETERS, RANGES, SUBCELLS, config.local)
+    family = Family(PARAMETERS, RANGES, SUBCELLS, config.local, reach=config.reach)
     spec = OperatorConfig(channels, family=family, widths=check_widths(config.widths), pooled=config.pooled)
     net = OperatorNet(spec)
     if config.start is None:
@@ -167,7 +170,9 @@ def export_family(outcome: Trained, recipe: FamilyRecipe, config: OperatorTraini
 
     net = outcome.net
     assert isinstance(net, OperatorNet)
-    family = Family(PARAMETERS, RANGES, SUBCELLS, config.local, recipe.errors(net.to(recipe.device)))
+    family = Family(
+        PARAMETERS, RANGES, SUBCELLS, config.local, recipe.errors(net.to(recipe.device)), config.reach
+    )
     net.to(memory_format=torch.contiguous_format)  # ty: ignore[no-matching-overload]  (torch's stub lacks it)
     net.spec = OperatorConfig(
         channels=net.spec.channels,
