@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from paseo.base import Problem, Sampler, Step, Watch
-from paseo.errors import BadInput, NotFinite, Unsupported
+from paseo.errors import NotFinite, Unsupported
 from paseo.noise import Noise
-from paseo.samplers.guard import check_problem, show
+from paseo.samplers.guard import check_pixels, check_problem, show
 from paseo.schedule import Point
 
 
@@ -24,11 +24,7 @@ def begin(sampler: Sampler, problem: Problem, noise: Noise) -> None:
     if reason := sampler.unsupported(problem):
         raise Unsupported(f"{type(sampler).__name__} cannot run here: {reason}")
     check_problem(sampler, problem, noise)
-    if problem.y.shape[0] != problem.shape[0] or not torch.isfinite(problem.y).all():
-        raise BadInput(
-            f"The measurement {tuple(problem.y.shape)} must be finite, with one entry for each of "
-            f"{problem.shape[0]} latents."
-        )
+    check_pixels(problem)
 
 
 def first_state(point: Point, problem: Problem, noise: Noise) -> Tensor:

@@ -40,6 +40,15 @@ def check_problem(sampler: Sampler, problem: Problem, noise: Noise) -> None:
         raise BadInput(reason)
 
 
+def check_pixels(problem: Problem) -> None:
+    """The measurement itself, for those who use it."""
+    if problem.y.shape[0] != problem.shape[0] or not torch.isfinite(problem.y).all():
+        raise BadInput(
+            f"The measurement {tuple(problem.y.shape)} must be finite, with one entry for each of "
+            f"{problem.shape[0]} latents."
+        )
+
+
 def check_finite(x: Tensor, k: int, total: int, s: Point) -> None:
     """After step k (from 0) of `total`, which arrived at s."""
     if not torch.isfinite(x).all():

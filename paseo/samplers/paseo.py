@@ -31,7 +31,16 @@ from paseo.samplers.anchor import NEAR, Anchor, coefficients
 from paseo.samplers.blind import Name, find, unknown_names
 from paseo.samplers.correction import PARTS, Parts, Solver
 from paseo.samplers.defect import defect, defect_is_due
-from paseo.samplers.guard import Trace, check_finite, check_problem, narrowest_prior, record, show
+from paseo.samplers.finish import LAST, finished
+from paseo.samplers.guard import (
+    Trace,
+    check_finite,
+    check_pixels,
+    check_problem,
+    narrowest_prior,
+    record,
+    show,
+)
 from paseo.samplers.misfit import needs_pixels
 from paseo.samplers.recall import Recall, Seen
 from paseo.samplers.weight import Weight, constant_weight, noise_spread, residual, sensitivity
@@ -72,6 +81,8 @@ class PASEO:
     recall_gain: float = setting(1.0, "γ", "recalled step, in units of its solve's", "(0, 2]")
     # beyond the paper: what the last denoiser calls cannot take out again is not put in; 1 is the paper
     late_noise: float = setting(1.0, "τ", "share of a proxy's noise in the second half of a run", "(0, 2]")
+    # beyond the paper (finish.py); 0 is the paper
+    finish: float = setting(0.0, "a", "share of the pixels' misfit that the last correction takes", "[0, 2]")
     # beyond the paper (blind.py); without any it is the paper
     blind: tuple[Name, ...] = setting((), "c", "parameters of the degradation to find")
     perturb_prior: bool = setting(True, "ξ_z", "draw from the prior of a step, not its mean")
@@ -107,6 +118,8 @@ class PASEO:
             return "weight='residual' needs an operator that knows its errors per channel. Try weight='ones'."
         if self.recheck and (reason := needs_pixels(problem)):
             return f"recheck={self.recheck} compares H with the degradation: {reason} Or set recheck=0."
+        if self.finish and (reason := needs_pixels(problem)):
+            return f"finish={self.finish} ends in pixels: {reason} Or set finish=0."
         if self.blind and (reason := unknown_names(self.blind, problem)):
             return reason
         if self.cg_budget is None and not isinstance(problem.operator, SolvesExactly):
@@ -120,6 +133,8 @@ class PASEO:
         self, prior: Prior, problem: Problem, noise: Noise, watch: Watch = ignore, parts: Parts = PARTS
     ) -> Tensor:
         check_problem(self, problem, noise)
+        if self.finish:
+            check_pixels(problem)
         # not in the paper: the parameters of the degradation that are to be found
         problem, found = find(self.blind, problem)
         H = problem.operator
@@ -146,10 +161,13 @@ class PASEO:
             y_tilde = y_z - d + r_y * noise.like(y_z)  # 11, 12
             mu_tilde = mu_z + p_z * eta_z * noise.like(x)  # 11, 12
             c1, c2 = coefficients(self.anchor, eta_z_min / eta_z)  # 13
-            for _ in range(self.inner_steps):  # 14
+            in_pixels = self.finishes(k)
+            for _ in range(0 if in_pixels else self.inner_steps):  # 14
                 z_a = mu_z + c1 * (z - mu_z) + c2 * (mu_tilde - mu_z)  # 15
                 z_star = self.correct(H, z, z_a, y_tilde, eta_z, W, noise, trace, parts, memory)  # 16 to 21
                 z = z + self.relaxation * (z_star - z)  # 22
+            if in_pixels:
+                z = finished(problem, z, self.finish)  # not in the paper
             x = s.alpha * z + s.sigma * x1_pxy  # 24
             check_finite(x, k, self.steps - 1, s)
             memory.keep(x, x_pxy, x1_pxy, s)  # not in the paper
@@ -195,6 +213,10 @@ class PASEO:
         if trace is not None:
             record(trace, solve, eta_z, z_star - z)
         return z_star
+
+    def finishes(self, k: int) -> bool:
+        """Whether step k is the last and its correction is taken in pixels; a blind run knows no A."""
+        return self.finish > 0 and not self.blind and k == self.steps - LAST
 
     def share_of_noise(self, k: int) -> float:
         """τ in the second half of the steps, 1 in the first."""

@@ -207,7 +207,7 @@ def test_a_measurement_with_nan_is_refused(name: str, field: str) -> None:
     found = supported(name, problem())
     spoiled = getattr(found, field).clone()
     spoiled[1, 0, 0, 0] = float("nan")
-    if base(name) == "paseo" and field == "y":  # it reads the encoded measurement only
+    if base(name) == "paseo" and field == "y" and not sampler(name).finish:  # only the encoded one is read
         assert torch.equal(
             run(name), sampler(name)(prior(), dataclasses.replace(found, y=spoiled), Noise([0, 1]))
         )

@@ -33,7 +33,10 @@ STEP_SIZES = {  # of a size that this toy takes; the defaults belong to Stable D
     "pnp-flow": {"lr": 0.2, "samples": 2},
     "paseo": {"cg_budget": 2},
 }
-VARIANTS = {"paseo-recall": {"recall": 4}}  # method-what: settings that make another algorithm of it
+VARIANTS = {
+    "paseo-recall": {"recall": 4},
+    "paseo-finish": {"finish": 0.6},
+}  # method-what: settings that make another algorithm of it
 
 
 def base(name: str) -> str:
