@@ -36,7 +36,7 @@ from paseo.lab.bench.scores import eight_bit
 from paseo.lab.bench.setup import Setup
 from paseo.metrics import lpips, psnr
 from paseo.models import stored_operator
-from paseo.recipe.family import FAMILY
+from paseo.recipe.family import FAMILY, serving
 
 NAMES = (
     *(f"jpeg:{quality}" for quality in (5, 10, 20, 35, 50, 75)),
@@ -155,7 +155,7 @@ MASKS: dict[str, Callable[[int], Tensor]] = {  # the hole of a square picture
 def own_operator(model: str, setup: Setup) -> bool:
     """Whether the model has an operator for that degradation alone."""
     name = setup.recipe.operator.name  # "": the task's own, or none
-    return name != FAMILY and stored_operator(model, name or setup.task.name) is not None
+    return not name.startswith(FAMILY) and stored_operator(model, name or setup.task.name) is not None
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,9 @@ class Bench:
 
     def named(self, name: str) -> Row:
         """A degradation by its name."""
-        folder = self.operator or str(stored_operator(self.model, FAMILY) or "")
-        family, own = Setup(self.model, name, operator_path=folder or None), Setup(self.model, name)
+        own = Setup(self.model, name)
+        folder = self.operator or str(stored_operator(self.model, serving(self.model, own.task)) or "")
+        family = Setup(self.model, name, operator_path=folder or None)
         dedicated = own if folder and own_operator(self.model, own) else None
         x, y = stack(self.pictures), family.measure(self.pictures)
         lifted = family.task.lift(2 * y - 1, self.pictures[0].size) / 2 + 0.5

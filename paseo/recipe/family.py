@@ -28,6 +28,7 @@ from paseo.recipe.recipe import OperatorSource
 from paseo.samplers import PASEO
 
 FAMILY = "family"  # the folder below a model's operators
+MASKS = f"{FAMILY}/masks"  # and of one for its masks alone, where a model has that
 # r over the operator's RMS error, by what was done: the best of 0.2 to 5 on validation photographs, where it
 # gained more than 2 % LPIPS (docs/what-happened.md)
 BELIEVED: dict[type, float] = {
@@ -58,11 +59,22 @@ def stored_for(model: str, task: str, degradation: Degradation | Task, space: st
     known = known_as(degradation)
     if known and (found := stored_operator(model, known, space)) is not None:
         return Choice(known, why=_said(found, model, f"{task} is {known}: its operator is taken"))
-    found, family = stored_operator(model, FAMILY, space), family_of_model(model, space)
+    name = serving(model, degradation, space)
+    found = stored_operator(model, name, space)
+    family = operator_config(found).family if found is not None else None
     if found is None or family is None or numbers_in(degradation) is None:
         return Choice()
     why = f"{model} has no operator for {task} alone: the one of the family is taken"
-    return Choice(FAMILY, family, _said(found, model, why))
+    return Choice(name, family, _said(found, model, why))
+
+
+def serving(model: str, degradation: Degradation | Task, space: str = "") -> str:
+    """Which of a model's operators for many degradations serves this one: that for masks alone serves those
+    where there is one, the family's everything else.
+    """
+    inner = degradation.degradation if isinstance(degradation, Task) else degradation
+    apart = isinstance(inner, Masking) and stored_operator(model, MASKS, space) is not None
+    return MASKS if apart else FAMILY
 
 
 def leaner(source: OperatorSource, model: str, task: str, kept: str) -> OperatorSource:
@@ -82,12 +94,6 @@ def _said(folder: Path, model: str, why: str) -> tuple[str, ...]:
     if is_shipped(folder):
         return (sentence(folder, model),)
     return (why,) if why else ()
-
-
-def family_of_model(model: str, space: str = "") -> Family | None:
-    """What a model's operator for the family says of itself; None where it has none."""
-    folder = stored_operator(model, FAMILY, space)
-    return operator_config(folder).family if folder is not None else None
 
 
 def known_as(degradation: Degradation | Task) -> str:

@@ -29,21 +29,20 @@ from paseo.base import Degradation, Sampler
 from paseo.degrade import CentreBox, KnownByExample, Mask, Task, register, tasks
 from paseo.degrade import task as find_task
 from paseo.errors import BadInput
-from paseo.models import AUTO, DEFAULT, available, own_folder, real_name
+from paseo.models import AUTO, DEFAULT, available, own_folder, real_name, stored_operator
 from paseo.operators.config import OperatorConfig
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import operator_config
 from paseo.recipe.family import (
-    FAMILY,
     Choice,
     believed,
     carried,
-    family_of_model,
     for_any_mask,
     for_cells,
     known_as,
     knows_masks,
     leaner,
+    serving,
     stored_for,
 )
 from paseo.recipe.kept import KeptSettings, kept_settings
@@ -126,18 +125,19 @@ def settle(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> Recipe
         kind = "given" if recipe.operator.given else "model"
         why = "the mask is the box that the learned operator was trained on"
         return replace(recipe, operator=replace(recipe.operator, kind=kind), why=(*recipe.why, why))
-    source, why = _for_free_mask(recipe, learned)
+    source, why = _for_free_mask(recipe, mask, learned)
     return replace(recipe, operator=source, sampler=for_cells(recipe.sampler), why=(*recipe.why, why))
 
 
-def _for_free_mask(recipe: Recipe, learned: OperatorConfig | None) -> tuple[OperatorSource, str]:
+def _for_free_mask(recipe: Recipe, mask: Mask, learned: OperatorConfig | None) -> tuple[OperatorSource, str]:
     """The operator for a mask that none was trained for, and why."""
     if recipe.operator.given and knows_masks(learned):
         return replace(recipe.operator, kind="given"), "the operator is told which pixels the mask leaves"
-    family = None if recipe.operator.given else family_of_model(recipe.model)
-    if family is not None and family.subcells:
+    name = serving(recipe.model, mask)
+    found = None if recipe.operator.given else stored_operator(recipe.model, name)
+    if found is not None and knows_masks(operator_config(found)):
         why = "the operator of the family is told which pixels the mask leaves"
-        return OperatorSource("model", name=FAMILY), why
+        return OperatorSource("model", name=name), why
     why = "no operator was trained for this mask: the seen latent cells are the measurement"
     return OperatorSource("cells"), why
 
