@@ -30,7 +30,7 @@ from paseo.operators.family import ErrorAt, Family
 from paseo.operators.net import OperatorNet
 from paseo.operators.store import save_operator
 from paseo.recipe import NOTHING, Recipe, Request, examine_file, read_off, resolve, settle
-from paseo.recipe.family import BELIEVED, USUALLY, believed
+from paseo.recipe.family import BELIEVED, FAMILY, MASKS, USUALLY, believed
 from paseo.recipe.load import load_operator_of
 from paseo.samplers import PASEO
 from paseo.settings.presets import preset
@@ -46,6 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """faces-128 with a random operator for the family."""
     folder = tmp_path_factory.mktemp("models") / "faces"
     shutil.copytree(paseo.models.ROOT / "faces-128", folder)
+    shutil.rmtree(folder / "operators" / MASKS, ignore_errors=True)
     channels = load_model(folder).latent_channels
     errors = (ErrorAt("jpeg:35", {"jpeg": 1.0, "coarseness": 4.0}, (ERROR,) * channels),)
     family = Family(PARAMETERS, RANGES, SUBCELLS, errors=errors)
@@ -370,3 +371,18 @@ def test_the_page_examines_an_upload(model: Path, tmp_path: Path) -> None:
     assert "--task jpeg:40" in ready.command
     with pytest.raises(BadInput, match="sharp picture"):
         prepare(replace(form, way="show"), tmp_path / "runs", 128)
+
+
+def test_an_operator_for_masks_alone_serves_them_and_nothing_else(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "faces"
+    shutil.copytree(model, folder)
+    hole = torch.zeros(128, 128)
+    hole[20:30, 5:100] = 1
+    free = Request(model=str(folder), mask=Mask.from_hole(hole))
+    assert resolve(free).operator.name == FAMILY
+    shutil.copytree(model / "operators" / FAMILY, folder / "operators" / MASKS)
+    chosen = resolve(free)
+    assert (chosen.operator.kind, chosen.operator.name, chosen.sampler.weight) == ("model", MASKS, "mask")
+    assert resolve(Request(model=str(folder), task="jpeg:35")).operator.name == FAMILY
+    assert resolve(Request(model=str(folder), task="inpaint")).operator.name == "inpaint/lean"
+    assert "masks" not in load_model(folder).tasks

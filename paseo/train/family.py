@@ -86,9 +86,6 @@ class FamilyRecipe:
         s, target = sample.s.to(self.device), sample.target
         if self.teacher is not None:
             z, target = self.teacher(z, s, rng, c, seen)
-        if self.config.jitter:
-            delta = self.config.jitter * torch.rand(len(z), 1, 1, 1, generator=rng)
-            z = z + (delta * torch.randn(z.shape, generator=rng)).to(z)
         error = net(z, s, c, seen).float() - target
         loss = error.abs().mean()
         if self.specialists is not None:  # half as many questions again, at the degradation of one of them

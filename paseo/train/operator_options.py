@@ -64,11 +64,6 @@ class OperatorTraining(LoopConfig):
     reach: int = option(
         0, "Of a family with masks: hidden cells this near to seen ones count: decoders draw across a rim."
     )
-    jitter: float = option(
-        0.0,
-        "Of a family: largest std of noise on the clean latents, one drawn for each; it keeps the operator "
-        "from depending on one autoencoder's details where another of the same space will be used.",
-    )
     widths: tuple[int, ...] = option(
         WIDTHS, "Channels of the network's three levels; 32,64,96 costs 0.6 of the paper's, 24,48,64 0.45."
     )
@@ -118,7 +113,7 @@ class OperatorTraining(LoopConfig):
         check_crops(self.crops, 8)
         check_widths(self.widths)
         family = self.task is not None and family_of(self.task) is not None
-        for name in ("crops", "local", "reach", "jitter", "specialists"):
+        for name in ("crops", "local", "reach", "specialists"):
             if given[name] and not family:
                 raise BadInput(f"{name} belongs to a family: give it with --task family.")
         if self.jacobian and family:
@@ -138,8 +133,6 @@ class OperatorTraining(LoopConfig):
             )
         if (self.data is None) != (self.pairs is not None):
             raise BadInput("Give clean images as data with a task; pairs bring their own and take no data.")
-        if not 0 <= self.jitter <= 2:
-            raise BadInput(f"jitter is {self.jitter}, expected 0 to 2, a std in units of the latents.")
         if not 0 <= self.noise <= 2:
             raise BadInput(
                 f"noise is {self.noise}, expected 0 to 2, the std on [-1,1] images; the paper's is 0.04."

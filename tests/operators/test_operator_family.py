@@ -97,6 +97,30 @@ def test_what_is_hidden_has_no_say() -> None:
     assert not (JT(latent(1, 4, 6, 5, seed=2)) * inside).any()
 
 
+def test_with_a_reach_hidden_cells_beside_seen_ones_count_and_deeper_ones_do_not() -> None:
+    seen = torch.ones(1, 16, 7, 7)
+    seen[..., 1:6, 1:6] = 0
+    deep, rim = (torch.zeros(1, 4, 7, 7, dtype=torch.float64) for _ in range(2))
+    deep[..., 2:5, 2:5] = 1
+    rim[..., 1:6, 1:6] = 1
+    rim -= deep
+    H = make_net(reach=1).bind(0.01, Condition({"jpeg": 1.0}, seen))
+    z, v = latent(1, 4, 7, 7), latent(1, 4, 7, 7, seed=2)
+    h, J, JT = H.linearize(z)
+    assert not J(deep).any()
+    assert J(rim).any()
+    assert not (JT(v) * deep).any()
+    h_ad, J_ad, JT_ad = autograd_linearize(H, z)
+    for fast, exact in ((h, h_ad), (J(v), J_ad(v)), (JT(v), JT_ad(v))):
+        assert distance(fast, exact) < ROUNDING
+
+
+def test_a_reach_that_makes_no_sense_is_refused() -> None:
+    for bad in (-1, 9, 1.5, True):
+        with pytest.raises(BadInput, match="reach"):
+            Family(NAMES, {}, reach=bad)  # ty: ignore[invalid-argument-type]
+
+
 def test_a_local_operator_gives_in_a_window_what_it_gives_in_the_whole() -> None:
     net, z, c = make_net(local=True), latent(1, 4, 60, 50), latent(1, 3)
     halo = 17  # stem, seven blocks of two, head

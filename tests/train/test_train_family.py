@@ -111,6 +111,15 @@ def test_a_family_is_learnt_exported_and_bound(
     assert (J(z) * z).sum().item() == pytest.approx((JT(z) * z).sum().item(), rel=1e-3)
 
 
+def test_how_far_it_reaches_is_exported(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
+    chosen = dict(data=photos, task="family:mask", steps=4)
+    far, near = (train_operator(settings(tmp_path / str(n), reach=n, **chosen), codec) for n in (2, 0))
+    assert far.validation["inpaint"] != near.validation["inpaint"]
+    family = load_operator(tmp_path / "2" / "operator").spec.family
+    assert family is not None
+    assert family.reach == 2
+
+
 @pytest.mark.slow
 def test_it_takes_over_a_dedicated_operator(photos: Path, tmp_path: Path, codec: EmbeddedCodec) -> None:
     train_operator(settings(tmp_path / "a", data=photos, task="blur", steps=40), codec)
@@ -127,6 +136,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         (dict(task="sr4", crops=(32,)), "crops belongs to a family"),
         (dict(task="sr4", local=True), "local belongs to a family"),
         (dict(jacobian=0.1), "jacobian is for one degradation"),
+        (dict(task="sr4", reach=1), "reach belongs to a family"),
         (dict(crops=(33,)), "multiples of 8"),
         (dict(task="family:fog"), "no kind"),
     ):
