@@ -383,6 +383,18 @@ def test_an_operator_for_masks_alone_serves_them_and_nothing_else(model: Path, t
     shutil.copytree(model / "operators" / FAMILY, folder / "operators" / MASKS)
     chosen = resolve(free)
     assert (chosen.operator.kind, chosen.operator.name, chosen.sampler.weight) == ("model", MASKS, "mask")
+    assert load_operator_of(chosen, load_model(folder)).operator.serves_family
     assert resolve(Request(model=str(folder), task="jpeg:35")).operator.name == FAMILY
     assert resolve(Request(model=str(folder), task="inpaint")).operator.name == "inpaint/lean"
     assert "masks" not in load_model(folder).tasks
+
+
+def test_settings_that_cannot_be_read_are_an_error_and_not_defaults(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "faces"
+    shutil.copytree(model, folder)
+    file = folder / "presets.json"
+    file.write_text(file.read_text().replace('"recall_limit"', '"recal_limit"', 1))
+    with pytest.raises(BadInput, match="does not hold presets"):
+        resolve(Request(model=str(folder), task="sr4"))
+    file.unlink()
+    assert resolve(Request(model=str(folder), task="sr4")).sampler == PASEO()

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent
 DEFAULT = "photos"  # what "auto" means, on every door
 AUTO = "auto"
 LEAN = "lean"  # below a task's operator: a smaller one that imitates it
+MASKS = "masks"  # below the operator of a family: one for its masks alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,10 @@ class Model:
         )
 
     def operator_folder(self, task: str) -> Path | None:
-        """Where the operator of a task, or a leaner one ("sr4/lean"), lies; None where there is none."""
-        known = [name for own in self.tasks for name in (own, f"{own}/{LEAN}")]
+        """Where the operator of a task, a leaner one ("sr4/lean") or one of a family's masks ("family/masks")
+        lies; None where there is none.
+        """
+        known = [name for own in self.tasks for name in (own, f"{own}/{LEAN}", f"{own}/{MASKS}")]
         if self.folder is None or task not in known:
             return None
         folder = self.folder / "operators" / task

@@ -19,6 +19,7 @@ from paseo.degrade.carry import share_of
 from paseo.degrade.family import numbers_of, parts_of
 from paseo.degrade.mask import Masking
 from paseo.errors import Unsupported
+from paseo.models import MASKS as OF_MASKS
 from paseo.models import stored_operator
 from paseo.models.shipped import is_shipped, sentence
 from paseo.operators.config import OperatorConfig
@@ -28,7 +29,7 @@ from paseo.recipe.recipe import OperatorSource
 from paseo.samplers import PASEO
 
 FAMILY = "family"  # the folder below a model's operators
-MASKS = f"{FAMILY}/masks"  # and of one for its masks alone, where a model has that
+MASKS = f"{FAMILY}/{OF_MASKS}"  # and of one for its masks alone, where a model has that
 # r over the operator's RMS error, by what was done: the best of 0.2 to 5 on validation photographs, where it
 # gained more than 2 % LPIPS (docs/what-happened.md)
 BELIEVED: dict[type, float] = {

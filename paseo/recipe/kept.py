@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from paseo.errors import BadInput
 from paseo.recipe.request import Request
 from paseo.samplers import METHODS
-from paseo.settings.presets import ROWS, Preset, method_name, presets, rows_of
+from paseo.settings.presets import ROWS, NoSettings, Preset, method_name, presets, rows_of
 
 BORROWED = "sr4"  # tuned settings transfer better to another degradation than a class's defaults do
 
@@ -65,7 +65,7 @@ def table_name(preset: str | None, model: str, family: str | None) -> tuple[str,
 def _has_settings(model: str) -> bool:
     try:
         return bool(presets(model))
-    except BadInput:
+    except NoSettings:
         return False
 
 

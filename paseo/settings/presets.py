@@ -110,6 +110,10 @@ def fitting(family: str | None) -> list[str]:
     return [name for name in _paper() if name.partition("/")[2] == kin]
 
 
+class NoSettings(BadInput):
+    """Nothing is kept for a model; settings that are kept and cannot be read are another matter."""
+
+
 def _table(model: str) -> dict[str, dict[str, Preset]]:
     key = rows_of(str(model))
     if key in _paper():
@@ -117,7 +121,7 @@ def _table(model: str) -> dict[str, dict[str, Preset]]:
     for file in (MODELS / key / "presets.json", Path(key) / "presets.json"):
         if is_file(file):
             return _stored(file)
-    raise BadInput(
+    raise NoSettings(
         f"There are no settings for the model {model!r}; there are for "
         f"{', '.join([*known_models(), *KNOWN])}."
     )
