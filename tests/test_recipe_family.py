@@ -20,7 +20,7 @@ from paseo.apps.ui.form import Form, prepare
 from paseo.apps.ui.handlers import PageState
 from paseo.apps.ui.sliders import CHOICES, sentence
 from paseo.apps.ui.wiring import ASKED, filled_in
-from paseo.degrade import JPEG, Compose, GaussianBlur, Mask
+from paseo.degrade import JPEG, Compose, GaussianBlur, KnownByExample, Mask, Task
 from paseo.degrade.family import PARAMETERS, SUBCELLS
 from paseo.errors import BadInput, PaseoError
 from paseo.images import read
@@ -398,3 +398,19 @@ def test_settings_that_cannot_be_read_are_an_error_and_not_defaults(model: Path,
         resolve(Request(model=str(folder), task="sr4"))
     file.unlink()
     assert resolve(Request(model=str(folder), task="sr4")).sampler == PASEO()
+
+
+def test_no_correction_in_pixels_that_hold_noise_or_cannot_be_made(model: Path) -> None:
+    def share(task: Any, **wishes: Any) -> float:
+        sampler = resolve(Request(model=str(model), task=task, **wishes)).sampler
+        assert isinstance(sampler, PASEO)
+        return sampler.finish
+
+    kept = preset(str(model), "sr4").sampler
+    assert isinstance(kept, PASEO)
+    assert share("sr4") == share("sr:3") == kept.finish > 0
+    assert share("sr4", sigma_y=0.05) == share("noise:0.05") == 0
+    assert share("sr:2,jpeg:60") > 0
+    assert share("sr:2,noise:0.02,jpeg:60") == 0
+    assert share(Task("scans", "scans", lambda: KnownByExample("scans", 1))) == 0
+    assert share("sr4", sigma_y=0.05, settings=["finish=0.5"]) == 0.5  # as asked

@@ -14,7 +14,18 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
 from paseo.base import Degradation, HasParams, Sampler
-from paseo.degrade import JPEG, Downsample, GaussianBlur, Mask, MotionBlur, StretchedBlur, Task, tasks
+from paseo.degrade import (
+    JPEG,
+    Downsample,
+    GaussianBlur,
+    Grain,
+    KnownByExample,
+    Mask,
+    MotionBlur,
+    StretchedBlur,
+    Task,
+    tasks,
+)
 from paseo.degrade.carry import share_of
 from paseo.degrade.family import numbers_of, parts_of
 from paseo.degrade.mask import Masking
@@ -23,7 +34,7 @@ from paseo.models import MASKS as OF_MASKS
 from paseo.models import stored_operator
 from paseo.models.shipped import is_shipped, sentence
 from paseo.operators.config import OperatorConfig
-from paseo.operators.family import Family
+from paseo.operators.family import PAPER_NOISE, Family
 from paseo.operators.store import operator_config
 from paseo.recipe.recipe import OperatorSource
 from paseo.samplers import PASEO
@@ -131,6 +142,17 @@ def for_any_mask(sampler: Sampler, family: Family | None, degradation: Degradati
     inner = degradation.degradation if isinstance(degradation, Task) else degradation
     plain = isinstance(sampler, PASEO) and sampler.weight == "ones"
     return for_cells(sampler) if plain and family is not None and isinstance(inner, Masking) else sampler
+
+
+def for_noise(sampler: Sampler, degradation: Degradation | Task, sigma_y: float) -> Sampler:
+    """Without a correction in pixels where those hold more noise than the paper's, which it would bring back,
+    and where the degradation is known by example and cannot be applied.
+    """
+    if not isinstance(sampler, PASEO) or not sampler.finish:
+        return sampler
+    inner = degradation.degradation if isinstance(degradation, Task) else degradation
+    noisy = sigma_y > PAPER_NOISE or any(isinstance(p, Grain) and p.sigma for p in parts_of(degradation))
+    return replace(sampler, finish=0.0) if noisy or isinstance(inner, KnownByExample) else sampler
 
 
 def believed(
