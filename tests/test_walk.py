@@ -16,6 +16,7 @@ from paseo.apps.cli.main import app
 ROOT = Path(__file__).parents[1]
 HOOKS = {  # functions that were passed down, and values that were
     ("samplers/paseo.py", "street.py"): "the watch of a run",
+    ("samplers/paseo.py", "problem.py"): "the problem's codec, which pads and crops (`finish`)",
     ("apps/folder.py", "apps/runs.py"): "the jobs, one by one",
     ("apps/warn.py", "apps/job.py"): "what the job has prepared",
     ("apps/cli/restore.py", "apps/wishes.py"): "which of them the recipe takes",
@@ -56,7 +57,7 @@ def test_the_walk_never_goes_back(tmp_path: Path) -> None:
 
     picture = tmp_path / "a.png"
     Image.linear_gradient("L").resize((16, 16)).convert("RGB").save(picture)
-    words = ["restore", str(picture), "-o", str(tmp_path / "out"), "--task", "sr4", "--set", "steps=3"]
+    words = ["restore", str(picture), "-o", str(tmp_path / "out"), "--task", "sr4", "--set", "steps=4"]
     threading.setprofile(follow)  # files are read and written in threads of their own
     sys.setprofile(follow)
     try:

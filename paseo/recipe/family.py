@@ -144,6 +144,13 @@ def for_any_mask(sampler: Sampler, family: Family | None, degradation: Degradati
     return for_cells(sampler) if plain and family is not None and isinstance(inner, Masking) else sampler
 
 
+def suited(
+    sampler: Sampler, family: Family | None, degradation: Degradation | Task, sigma_y: float
+) -> Sampler:
+    """Kept settings for the operator, the degradation and the noise at hand."""
+    return for_noise(for_any_mask(sampler, family, degradation), degradation, sigma_y)
+
+
 def for_noise(sampler: Sampler, degradation: Degradation | Task, sigma_y: float) -> Sampler:
     """Without a correction in pixels where those hold more noise than the paper's, which it would bring back,
     and where the degradation is known by example and cannot be applied.

@@ -37,14 +37,13 @@ from paseo.recipe.family import (
     Choice,
     believed,
     carried,
-    for_any_mask,
     for_cells,
-    for_noise,
     known_as,
     knows_masks,
     leaner,
     serving,
     stored_for,
+    suited,
 )
 from paseo.recipe.kept import KeptSettings, kept_settings
 from paseo.recipe.recipe import CHAIN, FACES, OperatorSource, Recipe
@@ -77,8 +76,7 @@ def resolve(request: Request) -> Recipe:
     if request.sampler is None and (blind or not kept.own):
         sampler, reason = believed(preset.sampler, choice.family, degradation, sigma_y, blind)
         preset = replace(preset, sampler=sampler)
-    weighed = for_any_mask(preset.sampler, choice.family, degradation)
-    preset = replace(preset, sampler=for_noise(weighed, degradation, sigma_y))
+    preset = replace(preset, sampler=suited(preset.sampler, choice.family, degradation, sigma_y))
     operator = _operator(request, bool(mask), choice, model, name)
     operator = leaner(operator, model, name, "" if request.sampler else kept.preset.operator)
     if operator.kind == "chain" and request.operator is None:
