@@ -15,6 +15,7 @@ from typing import Any
 from paseo.errors import BadInput
 
 PAPER_NOISE = 0.01  # σ_y at which the errors were measured
+FARTHEST = 8  # cells that `reach` may span
 _NOISE = "noise:"
 _NEAR = 1e-3  # squared distance at which a measured error is taken as it is
 
@@ -54,8 +55,7 @@ class Family:
         object.__setattr__(self, "ranges", ranges)
         if not self.parameters or not all(isinstance(name, str) for name in self.parameters):
             raise BadInput("A family's operator names at least one parameter.")
-        if not (type(self.reach) is int and 0 <= self.reach <= 8):
-            raise BadInput(f"reach={self.reach!r}, expected 0 to 8 cells around the seen ones.")
+        check_reach(self.reach)
         if not (isinstance(self.subcells, int) and 0 <= self.subcells <= 32):
             raise BadInput(f"subcells={self.subcells!r}, expected 0 to 32 parts per side of a latent cell.")
 
@@ -120,6 +120,12 @@ class Family:
             return cls(**values)
         except TypeError as error:
             raise BadInput(f"The family of an operator's config is not understood: {error}.") from None
+
+
+def check_reach(value: object) -> None:
+    """A number of cells that a decoder may reach."""
+    if not (type(value) is int and 0 <= value <= FARTHEST):
+        raise BadInput(f"reach={value!r}, expected 0 to {FARTHEST} cells around the seen ones.")
 
 
 def _error(value: Any) -> ErrorAt:

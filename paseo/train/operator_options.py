@@ -9,6 +9,7 @@ from typing import Literal
 from paseo.errors import BadInput
 from paseo.models import AUTO
 from paseo.operators.config import WIDTHS, check_widths
+from paseo.operators.family import check_reach
 from paseo.setting import values_of
 from paseo.train.config import LoopConfig, budget, option
 from paseo.train.draws import family_of
@@ -112,6 +113,7 @@ class OperatorTraining(LoopConfig):
         object.__setattr__(self, "data", None if self.data is None else str(self.data))
         check_crops(self.crops, 8)
         check_widths(self.widths)
+        check_reach(self.reach)
         family = self.task is not None and family_of(self.task) is not None
         for name in ("crops", "local", "reach", "specialists"):
             if given[name] and not family:

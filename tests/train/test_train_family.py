@@ -137,6 +137,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         (dict(task="sr4", local=True), "local belongs to a family"),
         (dict(jacobian=0.1), "jacobian is for one degradation"),
         (dict(task="sr4", reach=1), "reach belongs to a family"),
+        (dict(reach=9), "reach=9, expected 0 to 8"),
         (dict(crops=(33,)), "multiples of 8"),
         (dict(task="family:fog"), "no kind"),
     ):
